@@ -1,0 +1,418 @@
+"""The command line: each command reads its options, calls the module that does the work, and prints what it answers."""
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import pathlib
+import re
+import sys
+import time
+import typing
+import webbrowser
+
+import click
+import rich.box
+import rich.console
+import rich.progress
+import rich.table
+
+from breakeven import devices, registry, sweep, winmap
+from breakeven.cell import Cell
+from breakeven.contract import BadInput
+from breakeven.records import Record, Store
+
+out = rich.console.Console(highlight=False)
+err = rich.console.Console(stderr=True, highlight=False)
+
+
+class _Duration(click.ParamType):
+    """``90``, ``90s``, ``5m``, ``1.5h``: seconds."""
+
+    name = "duration"
+
+    def convert(self, value, param, ctx) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h)?", str(value).strip())
+        if not match or float(match[1]) <= 0:
+            self.fail(f"{value!r} is no duration; write 90s, 5m or 1.5h", param, ctx)
+        return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2] or "s"]
+
+
+class _Group(click.Group):
+    """Commands whose foreseeable errors end in one clear line and status 2, not in a traceback."""
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except BadInput as error:
+            raise click.UsageError(str(error)) from error
+        except BrokenPipeError:  # `breakeven list | head`
+            sys.stderr.close()
+            ctx.exit(0)
+
+    def resolve_command(self, ctx, args):
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            raise click.UsageError(str(registry.unknown("command", args[0], self.list_commands(ctx)))) from None
+
+
+class _Examples(click.Command):
+    """A command whose help ends with its examples as they are typed."""
+
+    def format_epilog(self, ctx, formatter):
+        if self.epilog:
+            with formatter.section("Examples"):
+                for line in self.epilog.strip().splitlines():
+                    formatter.write(f"{' ' * formatter.current_indent}{line.strip()}\n")
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for another program to read.")
+_results = click.option(
+    "--results", type=click.Path(file_okay=False, path_type=pathlib.Path), help="Folder of records [default: results/]."
+)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="breakeven")
+def main() -> None:
+    """Which method wins, at what problem size, on your hardware?
+
+    Measure with `run`, read with `map` or `site`, add a method with `new` and `check`.
+    """
+
+
+def command(examples: str, **options) -> typing.Callable:
+    return main.command(cls=_Examples, epilog=examples, **options)
+
+
+@command(
+    """
+    breakeven list                 every contest with its entrants and data sets
+    breakeven list lp              one track
+    breakeven list --json | jq .   for another program
+    """,
+    name="list",
+)
+@click.argument("track", required=False)
+@_json
+def list_(track: str | None, as_json: bool) -> None:
+    """Show contests, methods, baselines and data sets."""
+    sweeps, listings = registry.sweeps(track), registry.catalogue()
+    tracks = {one.contest.track for one in sweeps}
+    if as_json:
+        return _print_json(
+            {
+                "contests": [dataclasses.asdict(one.contest) for one in sweeps],
+                "entries": [_listing_json(item) for item in listings if item.entry.track in tracks],
+            }
+        )
+    for one in sweeps:
+        contest = one.contest
+        out.print(f"[bold]{contest.path}[/]  {contest.question}")
+        limits = ", ".join(f"{name} <= {limit:g}" for name, limit in contest.subject_to.items())
+        out.print(f"  ranked by {contest.rank_by.name}; axes: {', '.join(contest.axes)}; subject to {limits or 'nothing'}")
+        table = _table("entrant", "role", "title", "devices", "paper")
+        for entrant in registry.entrants(contest, listings):
+            item = entrant.listing
+            role = "the baseline" if entrant.name == contest.baseline else item.entry.role
+            table.add_row(entrant.name, role, item.title, ", ".join(item.devices), item.paper)
+        out.print(table)
+    table = _table("data set", "sizes", "what")
+    for item in listings:
+        if item.entry.role == "dataset" and item.entry.track in tracks and not item.error:
+            table.add_row(item.entry.path, ", ".join(item.sizes), item.title)
+    out.print(table)
+    for item in listings:
+        if item.error and item.entry.track in tracks:
+            out.print(f"[yellow]not available[/] {item.entry.path} ({item.entry.role}): {item.error}", soft_wrap=True)
+
+
+@command(
+    """
+    breakeven run                                     the quick sweep of every contest
+    breakeven run lp/strong_branching --profile full  one contest, every size
+    breakeven run lp --method batched_pdhg            one method (and the baseline beside it)
+    breakeven run lp --data 'models/*.mps.gz'         on files of your own
+    breakeven run lp --threads 1 --limit 2m --budget 1h
+    """
+)
+@click.argument("contest", required=False)
+@click.option("--profile", type=click.Choice(sweep.PROFILES), default="quick", show_default=True, help="Which sizes to sweep.")
+@click.option("--method", "methods", multiple=True, help="Only this entrant; may be given several times.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option("--threads", type=int, default=0, help="Threads for every entrant [default: all cores].")
+@click.option("--limit", type=_Duration(), help="Longest time for one call [default: 30s quick, 5m full].")
+@click.option("--budget", type=_Duration(), help="Start no further cell after this time.")
+@click.option("--data", help="Files of your own: a path, or a pattern in quotes.")
+@click.option("--dataset", help="Only this data set, at the sizes given by --size.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=VALUE", help="A size of --dataset; may be given several times.")
+@click.option("--seed", type=int, help="The seed of --dataset [default: 0].")
+@click.option("--again", is_flag=True, help="Measure cells anew that have a record already.")
+@_results
+@click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON as soon as it exists.")
+def run(contest, profile, methods, device, threads, limit, budget, data, dataset, sizes, seed, again, results, as_json):
+    """Measure cells; those that have a record are not measured again.
+
+    CONTEST is a track (lp) or a contest (lp/strong_branching); without it, everything is measured. Stop it at any moment:
+    the next run goes on where it stopped.
+    """
+    files = _files(data) if data else ()
+    if (sizes or seed is not None) and not dataset:
+        raise BadInput("--size and --seed belong to --dataset, which is missing")
+    choice = sweep.Choice(profile, methods, device, threads, files, dataset or "", _sizes(sizes), seed)
+    limits = sweep.DEFAULT_LIMITS[profile]
+    if limit:
+        limits = dataclasses.replace(limits, call_seconds=limit)
+    store, listings = Store(results or sweep.results_folder()), registry.catalogue()
+    for item in listings:
+        if item.error and not as_json:
+            err.print(f"[yellow]left out[/] {item.entry.path}: {item.error}", soft_wrap=True)
+    chosen = registry.sweeps(contest)
+    if methods and len(chosen) > 1:
+        chosen = [one for one in chosen if _enters(one, methods, listings)] or chosen
+    cells = [cell for one in chosen for cell in sweep.plan(one, choice, listings)]
+    until = time.monotonic() + budget if budget else None
+    if as_json:
+        show = lambda cell, record, measured: click.echo(json.dumps(_record_json(record), default=str))  # noqa: E731
+        records = sweep.run(cells, store, limits, again=again, until=until, on_end=show)
+    else:
+        with _bar(len(cells)) as bar:
+            records = sweep.run(cells, store, limits, again=again, until=until, **bar)
+        _tell_what_was_done(cells, records, store)
+    if not records:
+        raise BadInput("nothing was measured; give a longer --budget")
+
+
+@command(
+    """
+    breakeven map lp/strong_branching              who wins where, on this machine
+    breakeven map lp/strong_branching --machine all
+    breakeven map lp/strong_branching --json
+    """,
+    name="map",
+)
+@click.argument("contest")
+@click.option("--method", "methods", multiple=True, help="Only this entrant; may be given several times.")
+@click.option("--machine", help="A machine's folder under results/, or `all` [default: this machine].")
+@_results
+@_json
+def map_(contest, methods, machine, results, as_json):
+    """Show the winner of every cell, and the break-even sizes with their intervals."""
+    (chosen,) = registry.sweeps(contest)[:1]
+    chosen = chosen.contest
+    machine = machine or devices.this_machine().name
+    records = Store(results or sweep.results_folder()).newest(chosen.path, None if machine == "all" else machine)
+    if not records:
+        raise BadInput(f"no records of {chosen.path} on {machine}; measure some with: breakeven run {chosen.path}")
+    from breakeven import report
+
+    answer = report.contest_report(chosen, [r for r in records if not methods or r.method.name in methods])
+    return _print_json(answer.to_json()) if as_json else report.print_report(out, answer)
+
+
+@command(
+    """
+    breakeven check lp/batched_pdhg     the contract tests of one adapter
+    breakeven check lp/my_solver --json
+    """
+)
+@click.argument("method")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@_json
+def check(method, device, as_json):
+    """Run the contract tests on one adapter: tiny, odd and degenerate problems, and the known ways to cheat."""
+    from breakeven import check as contract_tests
+
+    listing = registry.find("method", method, registry.catalogue())
+    findings = contract_tests.check(listing, devices.check(device))
+    if as_json:
+        _print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            mark = {"passed": "[green]passed[/]", "failed": "[red]failed[/]", "skipped": "[yellow]skipped[/]"}[finding.outcome]
+            out.print(f"{mark}  {finding.name}" + (f": {finding.detail}" if finding.detail else ""), soft_wrap=True)
+    if any(finding.outcome == "failed" for finding in findings):
+        raise SystemExit(1)
+
+
+@command(
+    """
+    breakeven new lp/my_solver             methods/lp/my_solver.py, ready to be filled in
+    breakeven new lp/my_solver --baseline  the same under baselines/
+    """
+)
+@click.argument("method")
+@click.option("--baseline", is_flag=True, help="Put it among the baselines.")
+def new(method, baseline):
+    """Write the adapter of a new method; nothing else has to be touched."""
+    from breakeven import scaffold
+
+    path = scaffold.write(method, "baselines" if baseline else "methods")
+    out.print(f"wrote {path}", soft_wrap=True)
+    out.print(f"next: fill in solve(), then `breakeven check {method}` and `breakeven run {method.split('/')[0]} "
+              f"--method {method.split('/')[1]}`", soft_wrap=True)  # fmt: skip
+
+
+@command(
+    """
+    breakeven doctor           what this machine is, what it can reach and resolve
+    breakeven doctor --json
+    """
+)
+@_results
+@_json
+def doctor(results, as_json):
+    """Describe the machine: fingerprint, measured limits, timer, noise, and what cannot run here and why."""
+    from breakeven import report
+
+    answer = report.machine_report(Store(results or sweep.results_folder()))
+    return _print_json(answer) if as_json else report.print_machine(out, answer)
+
+
+@command(
+    """
+    breakeven export records.csv                       every cell, one row each
+    breakeven export lp.parquet --contest lp/strong_branching
+    breakeven export records.json
+    """
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=pathlib.Path))
+@click.option("--contest", help="Only this contest.")
+@_results
+def export(file, contest, results):
+    """Write all records as one table; the ending of FILE says how: .csv, .parquet or .json."""
+    from breakeven import report
+
+    if contest:
+        registry.sweeps(contest)
+    table = report.frame(Store(results or sweep.results_folder()).newest(contest))
+    writers = {".csv": lambda f: table.to_csv(f, index=False), ".parquet": table.to_parquet,
+               ".json": lambda f: table.to_json(f, orient="records", indent=1)}  # fmt: skip
+    if file.suffix not in writers:
+        raise BadInput(f"{file}: the ending must be one of {', '.join(writers)}")
+    writers[file.suffix](file)
+    out.print(f"wrote {len(table)} cells to {file}", soft_wrap=True)
+
+
+@command(
+    """
+    breakeven site           build the leaderboard into site/
+    breakeven site --open    and look at it
+    """
+)
+@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=pathlib.Path), help="[default: site/]")
+@click.option("--open", "open_it", is_flag=True, help="Open it in a browser.")
+@_results
+def site(output, open_it, results):
+    """Build the leaderboard: static pages that open offline."""
+    from breakeven.site import build
+
+    folder = results or sweep.results_folder()
+    page = build.build(Store(folder), output or folder.parent / "site")
+    out.print(f"leaderboard: {page.resolve()}", soft_wrap=True)
+    if open_it:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _table(*columns: str) -> rich.table.Table:
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print_json(value: typing.Any) -> None:
+    click.echo(json.dumps(value, indent=2, default=str))
+
+
+def _listing_json(item: registry.Listing) -> dict:
+    facts = dataclasses.asdict(item)
+    return {**facts.pop("entry"), **facts}
+
+
+def _record_json(record: Record) -> dict:
+    return {**dataclasses.asdict(record), "verdict": winmap.verdict(record).to_json()}
+
+
+def _files(pattern: str) -> tuple[str, ...]:
+    """Absolute paths of the files that a pattern names: workers run elsewhere."""
+    path = pathlib.Path(pattern).expanduser()
+    base = pathlib.Path(path.anchor) if path.is_absolute() else pathlib.Path()
+    found = sorted(base.glob(str(path.relative_to(path.anchor)))) if not path.is_file() else [path]
+    files = tuple(str(file.resolve()) for file in found if file.is_file())
+    if not files:
+        raise BadInput(f"--data {pattern!r} names no file; put a pattern in quotes, such as 'models/*.mps.gz'")
+    return files
+
+
+def _sizes(pairs: tuple[str, ...]) -> dict[str, int | float | str]:
+    sizes: dict[str, int | float | str] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name or not text:
+            raise BadInput(f"--size {pair!r} is not NAME=VALUE, such as rows=300")
+        sizes[name] = next((kind(text) for kind in (int, float) if _is(kind, text)), text)
+    return sizes
+
+
+def _is(kind: type, text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        kind(text)
+        return True
+    return False
+
+
+def _enters(one: type[sweep.Sweep], methods: tuple[str, ...], listings: list[registry.Listing]) -> bool:
+    names = {entrant.name for entrant in registry.entrants(one.contest, listings)}
+    return all(name.removeprefix(f"{one.contest.track}/") in names for name in methods)
+
+
+@contextlib.contextmanager
+def _bar(total: int):
+    """The progress bar: a line per finished cell above it, the time left from the cells that were really measured."""
+    bar = rich.progress.Progress(
+        rich.progress.TextColumn("{task.completed}/{task.total} cells"), rich.progress.BarColumn(),
+        rich.progress.TextColumn("{task.fields[left]}"), rich.progress.TextColumn("{task.description}"), console=out,
+    )  # fmt: skip
+    task = bar.add_task("", total=total, left="")
+    spent: list[float] = []
+
+    def start(cell: Cell) -> None:
+        bar.update(task, description=cell.label)
+
+    def end(cell: Cell, record: Record, measured: bool) -> None:
+        bar.advance(task)
+        if measured:
+            spent.append(record.wall_seconds)
+            bar.console.print(_line(cell, record), soft_wrap=True)
+        if spent:
+            seconds = sum(spent) / len(spent) * (total - bar.tasks[task].completed)
+            bar.update(task, left=f"about {datetime.timedelta(seconds=round(seconds))} left")
+
+    with bar:
+        yield {"on_start": start, "on_end": end, "on_wait": lambda text: bar.console.print(f"[yellow]{text}[/]")}
+
+
+def _line(cell: Cell, record: Record) -> str:
+    verdict = winmap.verdict(record)
+    sizes = " ".join(f"{name}={value}" for name, value in cell.sizes.items() if name != "file")
+    where = f"{cell.method.name:<16} {record.instance} {sizes}"
+    reason = f": {record.method.reason}" if record.method.reason else ""
+    return f"{where:<60} {verdict.describe()}{reason}"
+
+
+def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store) -> None:
+    endings = {status: sum(record.status == status for record in records) for status in {r.status for r in records}}
+    told = ", ".join(f"{count} {status}" for status, count in sorted(endings.items(), key=lambda item: -item[1]))
+    out.print(f"{len(records)} of {len(cells)} cells have a record: {told or 'none'}; records in {store.folder}", soft_wrap=True)
+    if len(records) < len(cells):
+        out.print("[yellow]the budget ended first; the same command goes on from here[/]")
+    for path in dict.fromkeys(cell.contest.path for cell in cells):
+        out.print(f"next: breakeven map {path}")
+
+
+if __name__ == "__main__":
+    main()

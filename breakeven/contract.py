@@ -1,0 +1,151 @@
+"""The vocabulary of breakeven: what a contributor of a method, a data set or a contest needs to know.
+
+An **adapter** is one function from a problem to a solution; a **data set** is one function from sizes and a seed to a
+problem; a **contest** is a question with one number to rank by. Everything else is done by the harness.
+"""
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+
+
+class Unsupported(Exception):
+    """Raised by an adapter or a data set that cannot take what it was given; the cell is shown as such, never as a loss."""
+
+
+class BadInput(ValueError):
+    """Input from outside that cannot be used. The message says what is wrong, where, and what to do about it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A number that is measured on every solution, with the direction in which it gets better."""
+
+    name: str
+    unit: str = ""
+    lower_is_better: bool = True
+    about: str = ""
+
+
+SECONDS = Metric("seconds", unit="s", about="median wall-clock time of one call, after a first call that compiles")
+
+
+@dataclasses.dataclass(frozen=True)
+class Contest:
+    """A question that methods compete to answer, on problems of one type.
+
+    ``problem`` names the class in ``breakeven.problems.<track>`` that entrants take as their first argument.
+    ``subject_to`` are upper limits on numbers that the judge measures on the solution: beyond one, a solution is *wrong*.
+    ``given`` are the keyword options that every entrant receives alike. ``axes`` are the sizes along which break-even
+    is looked for; a size is either asked of the data set (``batch``) or read off the problem (``nonzeros``).
+    """
+
+    track: str
+    name: str
+    question: str
+    problem: str
+    axes: tuple[str, ...]
+    baseline: str
+    rank_by: Metric = SECONDS
+    subject_to: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    given: Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return f"{self.track}/{self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """What the ``@adapter`` decorator records of a function."""
+
+    title: str
+    paper: str
+    derived: str
+    devices: tuple[str, ...]
+    variants: Mapping[str, Mapping[str, typing.Any]]
+    packages: tuple[str, ...]
+    isolated: bool
+    problem: type
+    options: Mapping[str, typing.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """What the ``@dataset`` decorator records of a function."""
+
+    title: str
+    source: str
+    real: bool
+    packages: tuple[str, ...]
+    problem: type
+    sizes: Mapping[str, typing.Any]
+
+
+def adapter(
+    *,
+    title: str,
+    paper: str = "",
+    derived: str = "",
+    devices: tuple[str, ...] = ("cpu",),
+    variants: Mapping[str, Mapping[str, typing.Any]] | None = None,
+    packages: tuple[str, ...] = (),
+    isolated: bool = False,
+) -> Callable:
+    """Make a function ``solve(problem, *, option=default, ...) -> solution`` an entrant of every contest on its problem type.
+
+    Args:
+        title: the name that readers see.
+        paper: where the method is described, such as ``"arXiv:2601.21990"``.
+        derived: which steps were derived here since the source could not be read; shown wherever the method is.
+        devices: the device kinds it runs on, of ``"cpu"`` and ``"cuda"``.
+        variants: named sets of options, each an entrant of its own, called ``method:variant``.
+        packages: distributions whose versions belong to the record.
+        isolated: its import changes global state (thread counts, say), so that it must not share a process.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        problem, options = _signature(function)
+        for name, chosen in (variants or {}).items():
+            unknown = sorted(set(chosen) - set(options))
+            if unknown:
+                raise TypeError(f"variant {name!r} of {function.__module__} sets {unknown}, which it has no option for")
+        function.adapter = Adapter(
+            title, paper, derived, tuple(devices), dict(variants or {}), tuple(packages), isolated, problem, options
+        )
+        return function
+
+    return decorate
+
+
+def dataset(*, title: str, source: str = "generated", real: bool = False, packages: tuple[str, ...] = ()) -> Callable:
+    """Make a function ``name(*, size=default, ..., seed=0) -> problem`` a data set.
+
+    It raises `Unsupported` for sizes that do not exist ("10teams has 308 children") and `BadInput` for input that is broken.
+    The same sizes and seed give the same problem, always.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        hints = typing.get_type_hints(function)
+        sizes = {name: p.default for name, p in inspect.signature(function).parameters.items() if name != "seed"}
+        if "return" not in hints or "seed" not in inspect.signature(function).parameters:
+            raise TypeError(f"data set {function.__module__} needs a return annotation and a `seed` argument")
+        function.dataset = DataSet(title, source, real, tuple(packages), hints["return"], sizes)
+        return function
+
+    return decorate
+
+
+def _signature(function: Callable) -> tuple[type, dict[str, typing.Any]]:
+    """The problem type (the annotation of the first argument) and the options with their defaults."""
+    parameters = list(inspect.signature(function).parameters.values())
+    hints = typing.get_type_hints(function)
+    if not parameters or parameters[0].name not in hints:
+        raise TypeError(f"{function.__module__}.{function.__qualname__}: annotate the first argument with its problem type")
+    for option in parameters[1:]:
+        if option.kind is not option.KEYWORD_ONLY or option.default is option.empty:
+            raise TypeError(
+                f"{function.__module__}.{function.__qualname__}: option {option.name!r} must be keyword-only, with a default"
+            )
+    return hints[parameters[0].name], {option.name: option.default for option in parameters[1:]}

@@ -1,0 +1,304 @@
+"""Finds methods, baselines, data sets and contests: by folder, and by entry point in other distributions.
+
+No adapter is ever imported here: heavy libraries, thread counts and crashes stay out of the harness. What adapters say
+of themselves is collected once by a separate process (``python -m breakeven.registry``) and cached by source hash.
+"""
+
+import dataclasses
+import difflib
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import os
+import pathlib
+import pkgutil
+import subprocess
+import sys
+import traceback
+import typing
+
+import platformdirs
+
+from breakeven.contract import BadInput, Contest
+
+ROLES = {"methods": "method", "baselines": "baseline", "datasets": "dataset"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One file of methods/, baselines/ or datasets/, or one entry point of another distribution."""
+
+    role: str
+    track: str
+    name: str
+    module: str
+    file: str
+    distribution: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"{self.track}/{self.name}"
+
+    def source(self) -> str:
+        """A hash of the code that decides how this entry behaves: its file, and the track's kernels and private helpers."""
+        folder = pathlib.Path(self.file).parent
+        shared = [] if self.distribution else sorted([*folder.glob("_*.py"), *folder.glob("kernels/**/*.py")])
+        return _hash_files([pathlib.Path(self.file), *shared])
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """What the catalogue knows of an entry; ``error`` says why it could not be imported."""
+
+    entry: Entry
+    title: str = ""
+    paper: str = ""
+    derived: str = ""
+    devices: tuple[str, ...] = ()
+    packages: typing.Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    isolated: bool = False
+    functions: typing.Mapping[str, dict] = dataclasses.field(default_factory=dict)
+    source: str = ""
+    real: bool = False
+    sizes: typing.Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Entrant:
+    """A method or baseline as it enters a contest: a function with its variant's options."""
+
+    name: str
+    listing: Listing
+    options: typing.Mapping[str, typing.Any]
+
+
+def entries() -> list[Entry]:
+    """Every adapter and data set, found without importing any."""
+    found = {}
+    for group, role in ROLES.items():
+        root = importlib.import_module(f"breakeven.{group}")
+        for folder in sorted(pathlib.Path(next(iter(root.__path__))).iterdir()):
+            if folder.is_dir() and folder.name.isidentifier():
+                for file in sorted(folder.glob("[!_]*.py")):
+                    module = f"breakeven.{group}.{folder.name}.{file.stem}"
+                    found[role, folder.name, file.stem] = Entry(role, folder.name, file.stem, module, str(file))
+        for point in importlib.metadata.entry_points(group=f"breakeven.{group}"):
+            track, _, name = point.name.partition("/")
+            file = _file_of(point.module)
+            if name and file and (role, track, name) not in found:
+                owner = point.dist.name if point.dist else point.module
+                found[role, track, name] = Entry(role, track, name, point.module, file, owner)
+    return list(found.values())
+
+
+def catalogue() -> list[Listing]:
+    """What every adapter and data set says of itself, or why it cannot be imported."""
+    known = entries()
+    cache = pathlib.Path(os.environ.get("BREAKEVEN_CACHE") or platformdirs.user_cache_dir("breakeven")) / "catalogue"
+    core = _hash_files([pathlib.Path(__file__), *sorted(pathlib.Path(__file__).parent.glob("problems/*.py"))])
+    cached, missing = {}, []
+    for entry in known:
+        name = hashlib.sha256(f"{core} {sys.version} {sys.prefix} {entry} {entry.source()}".encode()).hexdigest()[:20]
+        file = cache / f"{name}.json"
+        try:
+            cached[entry] = _listing(entry, json.loads(file.read_text()))
+        except (OSError, ValueError):
+            missing.append((entry, file))
+    for entry, facts in _describe([entry for entry, _ in missing]).items():
+        cached[entry] = _listing(entry, facts)
+        if not facts.get("error"):  # a missing package may be there next time
+            file = dict(missing)[entry]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial = file.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(facts))
+            partial.replace(file)
+    return [cached[entry] for entry in known]
+
+
+@functools.cache
+def _contests() -> tuple[dict[str, type], dict[str, str]]:
+    """Sweep classes by contest path, and the benchmark modules that could not be imported, with the reason."""
+    sweeps, broken = {}, {}
+    package = importlib.import_module("breakeven.benchmarks")
+    for info in pkgutil.iter_modules(package.__path__):
+        try:
+            module = importlib.import_module(f"breakeven.benchmarks.{info.name}")
+        except Exception as error:  # one broken track must not take the others down
+            broken[info.name] = f"{type(error).__name__}: {error}"
+            continue
+        for value in vars(module).values():
+            if inspect.isclass(value) and isinstance(getattr(value, "contest", None), Contest):
+                sweeps[value.contest.path] = value
+    return sweeps, broken
+
+
+def sweeps(path: str | None = None) -> list[type]:
+    """The sweep classes of all contests, of one track, or the one of ``track/contest``."""
+    known, broken = _contests()
+    track = (path or "").split("/")[0]
+    if track in broken:
+        raise BadInput(f"benchmarks/{track}.py cannot be imported: {broken[track]}")
+    if not path:
+        return list(known.values())
+    chosen = [sweep for name, sweep in known.items() if name == path or name.split("/")[0] == path]
+    if not chosen:
+        raise unknown("contest" if "/" in path else "track", path, [*known, *{name.split("/")[0] for name in known}])
+    return chosen
+
+
+def entrants(contest: Contest, listings: list[Listing]) -> list[Entrant]:
+    """Everything that can enter a contest: baselines first, then methods, each variant by itself."""
+    found = []
+    for listing in sorted(listings, key=lambda item: (item.entry.name != contest.baseline, item.entry.role)):
+        if listing.entry.role != "dataset" and listing.entry.track == contest.track:
+            function = listing.functions.get(contest.problem)
+            if function:
+                for variant, options in {"": {}, **function["variants"]}.items():
+                    name = f"{listing.entry.name}:{variant}" if variant else listing.entry.name
+                    found.append(Entrant(name, listing, options))
+    return found
+
+
+def find(role: str, path: str, listings: list[Listing]) -> Listing:
+    """The listing of ``track/name``; raises `BadInput` with the nearest match, or with the import error."""
+    roles = ("method", "baseline") if role == "method" else (role,)
+    for listing in listings:
+        if listing.entry.path == path and listing.entry.role in roles:
+            if listing.error:
+                raise BadInput(f"{path} cannot be imported: {listing.error}")
+            return listing
+    raise unknown(role, path, [item.entry.path for item in listings if item.entry.role in roles])
+
+
+def unknown(kind: str, name: str, known: list[str]) -> BadInput:
+    """The error for a name that does not exist, with the nearest one that does."""
+    known = sorted(set(known))
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    return BadInput(f"no {kind} is called {name!r}; {hint}")
+
+
+def load(module: str, problem: str) -> typing.Callable:
+    """Import an adapter's module (in a worker) and return its function for a problem type."""
+    for function in _decorated(importlib.import_module(module), "adapter"):
+        if function.adapter.problem.__name__ == problem:
+            return function
+    raise BadInput(f"{module} has no function for problems of type {problem}")
+
+
+def load_dataset(module: str) -> typing.Callable:
+    """Import a data set's module (in a worker) and return its function."""
+    return _decorated(importlib.import_module(module), "dataset")[0]
+
+
+def _decorated(module, mark: str) -> list[typing.Callable]:
+    functions = [
+        value for value in vars(module).values() if hasattr(value, mark) and value.__module__ == module.__name__
+    ]
+    if not functions:
+        raise BadInput(f"{module.__name__} defines no function with @{mark}")
+    return functions
+
+
+def _file_of(module: str) -> str | None:
+    """The file of a module in another distribution; its package is located, not imported."""
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    if not rest:
+        return spec.origin
+    base = pathlib.Path(spec.origin).parent.joinpath(*rest)
+    return next((str(path) for path in (base.with_suffix(".py"), base / "__init__.py") if path.exists()), None)
+
+
+def _hash_files(paths: list[pathlib.Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def judge_source(track: str) -> str:
+    """A hash of the code that defines and judges a track's problems."""
+    folder = pathlib.Path(__file__).parent / "problems"
+    return _hash_files([folder / "__init__.py", folder / f"{track}.py"])
+
+
+def _listing(entry: Entry, facts: dict) -> Listing:
+    return Listing(entry, **{name: tuple(v) if name == "devices" else v for name, v in facts.items()})
+
+
+def _describe(missing: list[Entry]) -> dict[Entry, dict]:
+    """Ask a separate process about entries; where it dies, the entry at hand is to blame and the rest goes on."""
+    described: dict[Entry, dict] = {}
+    while todo := [entry for entry in missing if entry not in described]:
+        names = [[entry.role, entry.module] for entry in todo]
+        read, write = os.pipe()
+        with open(read) as answers:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "breakeven.registry", str(write), json.dumps(names)],
+                pass_fds=[write], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            os.close(write)
+            lines = [json.loads(line) for line in answers]
+        stderr = process.communicate()[1]
+        described.update(zip(todo, lines, strict=False))
+        if len(lines) < len(todo):
+            last = (stderr.strip().splitlines() or ["no message"])[-1]
+            described[todo[len(lines)]] = {"error": f"its import ended the process ({process.returncode}): {last}"}
+    return described
+
+
+def _facts(role: str, module_name: str) -> dict:
+    """What one module says of itself, as JSON; runs in the separate process."""
+    mark = "dataset" if role == "dataset" else "adapter"
+    functions = _decorated(importlib.import_module(module_name), mark)
+    first = getattr(functions[0], mark)
+    facts = {"title": first.title, "packages": {name: _version(name) for name in first.packages}}
+    if role == "dataset":
+        sizes = {n: None if d is inspect.Parameter.empty else d for n, d in first.sizes.items()}
+        return facts | {
+            "source": first.source, "real": first.real, "sizes": sizes, "functions": {first.problem.__name__: {}},
+        }  # fmt: skip
+    return facts | {
+        "paper": first.paper,
+        "derived": first.derived,
+        "devices": first.devices,
+        "isolated": first.isolated,
+        "functions": {
+            f.adapter.problem.__name__: {"variants": f.adapter.variants, "options": f.adapter.options} for f in functions
+        },
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def main() -> None:
+    """Describe the modules named in the second argument, one JSON line each, on the descriptor named in the first."""
+    with open(int(sys.argv[1]), "w") as answers:
+        for role, module in json.loads(sys.argv[2]):
+            try:
+                facts = _facts(role, module)
+                line = json.dumps(facts)
+            except BaseException as error:
+                package = error.name if isinstance(error, ModuleNotFoundError) else None
+                hint = f"; install it with: python -m pip install {package}" if package else ""
+                traceback.print_exc()
+                line = json.dumps({"error": f"{type(error).__name__}: {error}{hint}"})
+            answers.write(line + "\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    main()
