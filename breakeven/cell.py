@@ -1,5 +1,6 @@
 """One cell: starts its worker, holds it to time and memory, and turns every ending into a record."""
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -43,8 +44,16 @@ class Cell:
         """What determines the outcome: the code of both sides and of the judge, the problem, the device, the machine."""
         return key_of(
             {
-                "contest": [self.contest.path, self.contest.problem, dict(self.contest.subject_to), dict(self.contest.given)],
-                "sides": [[side.name, side.listing.entry.source(), dict(side.options)] for side in (self.method, self.baseline)],
+                "contest": [
+                    self.contest.path,
+                    self.contest.problem,
+                    dict(self.contest.subject_to),
+                    dict(self.contest.given),
+                ],
+                "sides": [
+                    [side.name, side.listing.entry.source(), dict(side.options)]
+                    for side in (self.method, self.baseline)
+                ],
                 "judge": registry.judge_source(self.contest.track),
                 "dataset": [self.dataset.entry.name, self.dataset.entry.source(), dict(self.sizes), self.seed],
                 "device": [self.device, self.threads, devices.this_machine().name],
@@ -86,7 +95,11 @@ def measure(cell: Cell, limits: Limits, *, baseline_ended: Side | None = None) -
     sides = {"method": cell.method, "baseline": cell.baseline} if baseline_ended is None else {"method": cell.method}
     duel = _run(cell, limits, "duel", sides)
     baseline = baseline_ended or duel.side("baseline", cell.baseline)
-    if baseline_ended is None and baseline.status not in ("ok", "wrong") and duel.side("method", cell.method).status == "ok":
+    if (
+        baseline_ended is None
+        and baseline.status not in ("ok", "wrong")
+        and duel.side("method", cell.method).status == "ok"
+    ):
         # The baseline took the process down with it: the method gets its own, and is timed beside the control alone.
         features = duel.features
         duel = _run(cell, limits, "duel", {"method": cell.method})
@@ -152,7 +165,8 @@ class _Run:
         elif kind == "blocks":
             self.stopped = event["stopped"]
             self.blocks = tuple(
-                Block(tuple(b["method"]), tuple(b["baseline"]), tuple(b["control"]), b["contended"]) for b in event["blocks"]
+                Block(tuple(b["method"]), tuple(b["baseline"]), tuple(b["control"]), b["contended"])
+                for b in event["blocks"]
             )
         elif kind == "memory":
             self.peak_bytes = event["peak_bytes"]
@@ -265,12 +279,10 @@ def _listen(run: _Run, pipe: int, process: subprocess.Popen, limits: Limits) -> 
 
 def _resident(pid: int) -> int:
     total = 0
-    try:
+    with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
         for one in [process, *process.children(recursive=True)]:
             total += one.memory_info().rss
-    except psutil.Error:
-        pass
     return total
 
 
@@ -280,15 +292,11 @@ def _end(process: subprocess.Popen) -> None:
         strays = psutil.Process(process.pid).children(recursive=True)
     except psutil.Error:
         strays = []
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     for stray in strays:
-        try:
+        with contextlib.suppress(psutil.Error):
             stray.kill()
-        except psutil.Error:
-            pass
     process.wait()
 
 
@@ -319,5 +327,3 @@ def _commit() -> str:
 
     head = git("rev-parse", "--short=12", "HEAD")
     return f"{head}+changes" if head and git("status", "--porcelain", "--untracked-files=no") else head
-
-

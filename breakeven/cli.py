@@ -17,7 +17,7 @@ import rich.console
 import rich.progress
 import rich.table
 
-from breakeven import devices, registry, sweep, winmap
+from breakeven import devices, registry, report, sweep, winmap
 from breakeven.cell import Cell
 from breakeven.contract import BadInput
 from breakeven.records import Record, Store
@@ -113,7 +113,9 @@ def list_(track: str | None, as_json: bool) -> None:
         contest = one.contest
         out.print(f"[bold]{contest.path}[/]  {contest.question}")
         limits = ", ".join(f"{name} <= {limit:g}" for name, limit in contest.subject_to.items())
-        out.print(f"  ranked by {contest.rank_by.name}; axes: {', '.join(contest.axes)}; subject to {limits or 'nothing'}")
+        out.print(
+            f"  ranked by {contest.rank_by.name}; axes: {', '.join(contest.axes)}; subject to {limits or 'nothing'}"
+        )
         table = _table("entrant", "role", "title", "devices", "paper")
         for entrant in registry.entrants(contest, listings):
             item = entrant.listing
@@ -140,7 +142,9 @@ def list_(track: str | None, as_json: bool) -> None:
     """
 )
 @click.argument("contest", required=False)
-@click.option("--profile", type=click.Choice(sweep.PROFILES), default="quick", show_default=True, help="Which sizes to sweep.")
+@click.option(
+    "--profile", type=click.Choice(sweep.PROFILES), default="quick", show_default=True, help="Which sizes to sweep."
+)
 @click.option("--method", "methods", multiple=True, help="Only this entrant; may be given several times.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--threads", type=int, default=0, help="Threads for every entrant [default: all cores].")
@@ -148,7 +152,9 @@ def list_(track: str | None, as_json: bool) -> None:
 @click.option("--budget", type=_Duration(), help="Start no further cell after this time.")
 @click.option("--data", help="Files of your own: a path, or a pattern in quotes.")
 @click.option("--dataset", help="Only this data set, at the sizes given by --size.")
-@click.option("--size", "sizes", multiple=True, metavar="NAME=VALUE", help="A size of --dataset; may be given several times.")
+@click.option(
+    "--size", "sizes", multiple=True, metavar="NAME=VALUE", help="A size of --dataset; may be given several times."
+)
 @click.option("--seed", type=int, help="The seed of --dataset [default: 0].")
 @click.option("--again", is_flag=True, help="Measure cells anew that have a record already.")
 @_results
@@ -207,8 +213,6 @@ def map_(contest, methods, machine, results, as_json):
     records = Store(results or sweep.results_folder()).newest(chosen.path, None if machine == "all" else machine)
     if not records:
         raise BadInput(f"no records of {chosen.path} on {machine}; measure some with: breakeven run {chosen.path}")
-    from breakeven import report
-
     answer = report.contest_report(chosen, [r for r in records if not methods or r.method.name in methods])
     return _print_json(answer.to_json()) if as_json else report.print_report(out, answer)
 
@@ -232,7 +236,9 @@ def check(method, device, as_json):
         _print_json([dataclasses.asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            mark = {"passed": "[green]passed[/]", "failed": "[red]failed[/]", "skipped": "[yellow]skipped[/]"}[finding.outcome]
+            mark = {"passed": "[green]passed[/]", "failed": "[red]failed[/]", "skipped": "[yellow]skipped[/]"}[
+                finding.outcome
+            ]
             out.print(f"{mark}  {finding.name}" + (f": {finding.detail}" if finding.detail else ""), soft_wrap=True)
     if any(finding.outcome == "failed" for finding in findings):
         raise SystemExit(1)
@@ -266,8 +272,6 @@ def new(method, baseline):
 @_json
 def doctor(results, as_json):
     """Describe the machine: fingerprint, measured limits, timer, noise, and what cannot run here and why."""
-    from breakeven import report
-
     answer = report.machine_report(Store(results or sweep.results_folder()))
     return _print_json(answer) if as_json else report.print_machine(out, answer)
 
@@ -284,8 +288,6 @@ def doctor(results, as_json):
 @_results
 def export(file, contest, results):
     """Write all records as one table; the ending of FILE says how: .csv, .parquet or .json."""
-    from breakeven import report
-
     if contest:
         registry.sweeps(contest)
     table = report.frame(Store(results or sweep.results_folder()).newest(contest))
@@ -334,7 +336,7 @@ def _listing_json(item: registry.Listing) -> dict:
 
 
 def _record_json(record: Record) -> dict:
-    return {**dataclasses.asdict(record), "verdict": winmap.verdict(record).to_json()}
+    return {**dataclasses.asdict(record), "verdict": winmap.as_json(winmap.verdict(record))}
 
 
 def _files(pattern: str) -> tuple[str, ...]:
@@ -397,17 +399,18 @@ def _bar(total: int):
 
 
 def _line(cell: Cell, record: Record) -> str:
-    verdict = winmap.verdict(record)
     sizes = " ".join(f"{name}={value}" for name, value in cell.sizes.items() if name != "file")
     where = f"{cell.method.name:<16} {record.instance} {sizes}"
-    reason = f": {record.method.reason}" if record.method.reason else ""
-    return f"{where:<60} {verdict.describe()}{reason}"
+    return f"{where:<60} {report.describe(winmap.verdict(record))}"
 
 
 def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store) -> None:
     endings = {status: sum(record.status == status for record in records) for status in {r.status for r in records}}
     told = ", ".join(f"{count} {status}" for status, count in sorted(endings.items(), key=lambda item: -item[1]))
-    out.print(f"{len(records)} of {len(cells)} cells have a record: {told or 'none'}; records in {store.folder}", soft_wrap=True)
+    out.print(
+        f"{len(records)} of {len(cells)} cells have a record: {told or 'none'}; records in {store.folder}",
+        soft_wrap=True,
+    )
     if len(records) < len(cells):
         out.print("[yellow]the budget ended first; the same command goes on from here[/]")
     for path in dict.fromkeys(cell.contest.path for cell in cells):

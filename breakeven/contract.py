@@ -142,7 +142,9 @@ def _signature(function: Callable) -> tuple[type, dict[str, typing.Any]]:
     parameters = list(inspect.signature(function).parameters.values())
     hints = typing.get_type_hints(function)
     if not parameters or parameters[0].name not in hints:
-        raise TypeError(f"{function.__module__}.{function.__qualname__}: annotate the first argument with its problem type")
+        raise TypeError(
+            f"{function.__module__}.{function.__qualname__}: annotate the first argument with its problem type"
+        )
     for option in parameters[1:]:
         if option.kind is not option.KEYWORD_ONLY or option.default is option.empty:
             raise TypeError(

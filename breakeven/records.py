@@ -50,7 +50,7 @@ class Block:
     """Calls of both sides in the order A B B A, close together in time; all figures are seconds per call.
 
     ``control`` are times of a fixed kernel between the calls, which tell drift; ``contended`` says that other
-    processes took more than a tenth of the cores' time meanwhile. ``method`` or ``baseline`` is empty where that side is not timed.
+    processes took more than a tenth of the cores' time meanwhile. An untimed side has an empty ``method`` or ``baseline``.
     """
 
     method: tuple[float, ...]

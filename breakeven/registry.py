@@ -272,7 +272,8 @@ def _facts(role: str, module_name: str) -> dict:
         "devices": first.devices,
         "isolated": first.isolated,
         "functions": {
-            f.adapter.problem.__name__: {"variants": f.adapter.variants, "options": f.adapter.options} for f in functions
+            f.adapter.problem.__name__: {"variants": f.adapter.variants, "options": f.adapter.options}
+            for f in functions
         },
     }
 

@@ -8,6 +8,7 @@ import re
 
 from breakeven import registry
 from breakeven.contract import BadInput
+from breakeven.problems import Solution
 
 TEMPLATE = '''"""{title}: say in a sentence what the method does.
 
@@ -49,7 +50,9 @@ def write(path: str, group: str) -> pathlib.Path:
             raise BadInput(f"{path} exists already: {entry.file}")
     folder = pathlib.Path(importlib.import_module(f"breakeven.{group}").__path__[0], track)
     if not folder.is_dir():
-        raise BadInput(f"{folder} does not exist; adapters are written into a checkout of breakeven, not an installed copy")
+        raise BadInput(
+            f"{folder} does not exist; adapters are written into a checkout of breakeven, not an installed copy"
+        )
     file = folder / f"{name}.py"
     file.write_text(_text(contests[0], track, name))
     return file
@@ -59,8 +62,10 @@ def _text(contest, track: str, name: str) -> str:
     module = importlib.import_module(f"breakeven.problems.{track}")
     problem = getattr(module, contest.problem)
     solution = next(
-        value for key, value in vars(module).items() if inspect.isclass(value) and key.endswith("Solution") and value.__module__ == module.__name__
-    )  # fmt: skip
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Solution) and value is not Solution
+    )
     source = inspect.getsource(solution)
     fields = re.findall(r"^    (\w+: .+)$", source, re.MULTILINE)
     options = "".join(f", {option}: {type(value).__name__} = {value!r}" for option, value in contest.given.items())

@@ -188,7 +188,8 @@ def _ended_smaller(cell: Cell, name: str, known: list[Record], limits: Limits) -
 
 def _nowhere_larger(smaller: Mapping, larger: Mapping) -> bool:
     return smaller.keys() == larger.keys() and all(
-        smaller[name] == larger[name] if isinstance(larger[name], str) else smaller[name] <= larger[name] for name in larger
+        smaller[name] == larger[name] if isinstance(larger[name], str) else smaller[name] <= larger[name]
+        for name in larger
     )
 
 
@@ -246,7 +247,11 @@ class Sweep(abc.ABC):
         for name in cls.contest.subject_to:
             setattr(cls, f"track_{name}", _judged_tracker(name, ""))
         if cls.contest.rank_by is not SECONDS:
-            setattr(cls, f"track_{cls.contest.rank_by.name}", _judged_tracker(cls.contest.rank_by.name, cls.contest.rank_by.unit))
+            setattr(
+                cls,
+                f"track_{cls.contest.rank_by.name}",
+                _judged_tracker(cls.contest.rank_by.name, cls.contest.rank_by.unit),
+            )
 
     @classmethod
     def cells_by_parameters(cls) -> dict[tuple, Cell]:
@@ -304,7 +309,11 @@ class _Parameters:
         self._sweep = sweep
 
     def _lists(self) -> list[list]:
-        cells = self._sweep.cells_by_parameters()
+        try:
+            cells = self._sweep.cells_by_parameters()
+        except BadInput as error:  # raised here, it would take every other track's benchmarks with it
+            print(f"{self._sweep.contest.path} is left out: {error}", file=sys.stderr)
+            cells = {}
         return [list(dict.fromkeys(values)) for values in zip(*cells, strict=True)] or [[], [], []]
 
     def __iter__(self):

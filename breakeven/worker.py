@@ -22,9 +22,6 @@ import typing
 # Taken before any adapter is imported: one that patches the time module does not change how it is timed.
 _clock = time.perf_counter
 
-SHORTEST_SAMPLE = 5e-3
-"""Seconds: faster calls are timed several at once, so that reading the clock costs less than a part in 10,000."""
-
 
 class Player:
     """One side of a duel: an adapter with its options, a problem on a device, and a clock.
@@ -65,8 +62,10 @@ class Player:
 
     def warm_up(self) -> float:
         """A second call, by which the number of calls per sample is chosen."""
+        from breakeven import sampling
+
         seconds = self._timed_calls(1)
-        self.calls = max(1, min(1000, math.ceil(SHORTEST_SAMPLE / max(seconds, 1e-9))))
+        self.calls = sampling.inner_calls(seconds)
         return seconds
 
     def sample(self) -> float:
@@ -112,7 +111,9 @@ class Player:
     def _timed_calls(self, calls: int) -> float:
         from breakeven import devices
 
-        problems = [self.problem.clone() for _ in range(calls)]  # no call can profit from what another one left in its input
+        problems = [
+            self.problem.clone() for _ in range(calls)
+        ]  # no call can profit from what another one left in its input
         solutions = []
         devices.synchronize(self.device)
         gc.disable()

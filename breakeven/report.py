@@ -1,0 +1,262 @@
+"""What the records of a contest say, in words and tables: the one source of the command line's answers and the site's."""
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Sequence
+
+import pandas
+import rich.box
+import rich.console
+import rich.table
+
+from breakeven import devices, registry, winmap
+from breakeven.contract import Contest
+from breakeven.records import Record, Store
+
+
+@dataclasses.dataclass(frozen=True)
+class LineReport:
+    """A line of cells along an axis, its break-even, and both in a sentence."""
+
+    line: winmap.Line
+    break_even: winmap.BreakEven
+    sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ContestReport:
+    """Everything that a contest's records say on the machines that were asked for."""
+
+    contest: Contest
+    records: tuple[Record, ...]
+    verdicts: tuple[winmap.CellVerdict, ...]
+    lines: tuple[LineReport, ...]
+    false_alarms: tuple[int, int]
+    noise_floor: float | None
+
+    def to_json(self) -> dict:
+        cells = [
+            {"key": r.key, "instance": r.instance, "sizes": r.sizes, "seed": r.seed, "problem": r.problem, "device": r.device,
+             "threads": r.threads, "machine": r.machine, "command": r.command, **winmap.as_json(v)}
+            for r, v in zip(self.records, self.verdicts, strict=True)
+        ]  # fmt: skip
+        return winmap.as_json(
+            {
+                "contest": self.contest.path,
+                "cells": cells,
+                "lines": [
+                    {"line": one.line, "break_even": one.break_even, "sentence": one.sentence} for one in self.lines
+                ],
+                "false_alarms": self.false_alarms,
+                "noise_floor": self.noise_floor,
+            }
+        )
+
+
+def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport:
+    """Judge all cells and find the break-even sizes along each of the contest's axes."""
+    ordered = sorted(
+        records, key=lambda r: (r.method.name, r.threads, _nonzero(r), r.instance, _last_axis(contest, r), r.seed)
+    )
+    lines = []
+    for axis in reversed(contest.axes):
+        for line in winmap.lines(ordered, axis):
+            found = winmap.break_even(line.points)
+            lines.append(LineReport(line, found, sentence(line, found)))
+    return ContestReport(
+        contest,
+        tuple(ordered),
+        tuple(winmap.verdict(record) for record in ordered),
+        tuple(lines),
+        winmap.false_alarms(ordered),
+        winmap.noise_floor(ordered),
+    )
+
+
+def sentence(line: winmap.Line, found: winmap.BreakEven) -> str:
+    """A break-even in words: ``batched_pdhg overtakes simplex at 3.1 batch [2.8, 3.5] on 10teams``."""
+    where = place(line)
+    sizes = [point.size for point in line.points]
+    spread = f"{number(min(sizes))} to {number(max(sizes))} {line.axis}" if sizes else f"no {line.axis}"
+    if found.kind == "crosses":
+        return f"{where}: {_crossing(line, found.crossings[0])}"
+    if found.kind == "several":
+        return f"{where}: " + "; ".join(_crossing(line, crossing) for crossing in found.crossings)
+    if found.kind in ("wins", "loses"):
+        winner = line.method if found.kind == "wins" else line.baseline
+        text = f"{where}: {winner} wins from {spread}"
+        if found.extrapolated and found.size:
+            text += f"; by extrapolation the lead would change at {interval(found.size, found.low, found.high)}"
+        return text
+    if found.kind == "tie":
+        return f"{where}: a tie from {spread}"
+    return f"{where}: {found.kind}" + (f" ({found.note})" if found.note else "")
+
+
+def place(line: winmap.Line) -> str:
+    """Which problems a line runs through: ``10teams``, or ``set_cover at batch=4``."""
+    texts = [str(value) for value in line.fixed.values() if isinstance(value, str)]
+    sizes = [f"{name}={value}" for name, value in line.fixed.items() if not isinstance(value, str)]
+    name = " ".join(text.rsplit("/", 1)[-1] for text in texts) or line.dataset
+    return f"{line.method} on {name}" + (f" at {' '.join(sizes)}" if sizes else "")
+
+
+def describe(verdict: winmap.CellVerdict) -> str:
+    """A cell's verdict in a few words: ``0.10 [0.09, 0.11] batched_pdhg``."""
+    if verdict.winner in winmap.NO_WINNER and verdict.ratio is None:
+        return verdict.winner + (f": {verdict.reason}" if verdict.reason else "")
+    return f"{ratio_text(verdict)} {verdict.winner}"
+
+
+def ratio_text(verdict: winmap.CellVerdict) -> str:
+    """A time ratio with its interval, or its one known end."""
+    if verdict.ratio is not None:
+        return interval(verdict.ratio, verdict.low, verdict.high)
+    if verdict.low is not None:
+        return f">= {number(verdict.low)}"
+    if verdict.high is not None:
+        return f"<= {number(verdict.high)}"
+    return "-"
+
+
+def interval(value: float, low: float | None, high: float | None) -> str:
+    return f"{number(value)} [{'...' if low is None else number(low)}, {'...' if high is None else number(high)}]"
+
+
+def number(value: float) -> str:
+    """Three significant digits, without exponents where people read sizes."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(digits, 6)}f}"
+
+
+def frame(records: Sequence[Record]) -> pandas.DataFrame:
+    """One row per cell, for analysis elsewhere; judged numbers and claims of the method have a column each."""
+    rows = []
+    for record in records:
+        verdict = winmap.verdict(record)
+        rows.append(
+            {
+                "contest": record.contest, "method": record.method.name, "baseline": record.baseline.name,
+                "dataset": record.dataset, "instance": record.instance, "seed": record.seed,
+                "device": record.device, "threads": record.threads, "machine": record.machine,
+                **{f"size_{name}": value for name, value in record.sizes.items()},
+                **{f"problem_{name}": value for name, value in record.problem.items() if name != "name"},
+                "status": record.status, "reason": record.method.reason, "baseline_status": record.baseline.status,
+                "winner": verdict.winner, "ratio": verdict.ratio, "ratio_low": verdict.low, "ratio_high": verdict.high,
+                "seconds": verdict.method_seconds, "baseline_seconds": verdict.baseline_seconds,
+                "first_call_seconds": record.method.first_call_seconds, "peak_bytes": record.method.peak_bytes,
+                **{f"judged_{name}": value for name, value in record.method.judged.items()},
+                **{f"claimed_{name}": value for name, value in record.method.claims.items()},
+                **{f"baseline_claimed_{name}": value for name, value in record.baseline.claims.items()},
+                "blocks": len(record.blocks), "stopped": record.stopped, "started_at": record.started_at,
+                "commit": record.commit, "key": record.key, "command": record.command,
+            }
+        )  # fmt: skip
+    return pandas.DataFrame(rows)
+
+
+def machine_report(store: Store) -> dict:
+    """The machine's fingerprint, measured limits and noise, and what cannot run on it and why."""
+    machine = devices.this_machine()
+    records = store.newest(machine=machine.name)
+    alarms, pairs = winmap.false_alarms(records)
+    listings = registry.catalogue()
+    return {
+        "machine": machine.name,
+        "title": machine.title,
+        **dataclasses.asdict(machine),
+        "limits": {"cpu": devices.measured_limits()},
+        "timer_seconds": _timer_cost(),
+        "records": len(records),
+        "false_alarms": alarms,
+        "a_a_cells": pairs,
+        "noise_floor": winmap.noise_floor(records),
+        "not_available": {item.entry.path: item.error for item in listings if item.error},
+        "needs_cuda": sorted({i.entry.path for i in listings if i.devices and "cpu" not in i.devices})
+        if not machine.gpus
+        else [],
+    }
+
+
+def print_machine(out: rich.console.Console, answer: dict) -> None:
+    limits = answer["limits"]["cpu"]
+    out.print(f"[bold]{answer['title']}[/], {answer['memory_gib']} GiB, {answer['system']}; folder {answer['machine']}")
+    out.print(f"GPUs: {', '.join(answer['gpus']) or 'none; CUDA kernels are only simulated and compiled in the tests'}")
+    out.print(
+        f"copy bandwidth {limits['copy_gb_per_s']:.1f} GB/s; matrix product "
+        f"{limits['matmul_float64_gflop_per_s']:.0f} GFLOP/s in float64, {limits['matmul_float32_gflop_per_s']:.0f} in float32"
+    )
+    out.print(f"reading the clock costs {answer['timer_seconds'] * 1e9:.0f} ns")
+    if answer["noise_floor"] is None:
+        out.print("noise: unknown yet; it comes from A/A cells, which every `breakeven run` measures")
+    else:
+        out.print(noise_sentence(answer["noise_floor"], (answer["false_alarms"], answer["a_a_cells"])))
+    for path, reason in answer["not_available"].items():
+        out.print(f"[yellow]not available[/] {path}: {reason}", soft_wrap=True)
+
+
+def noise_sentence(floor: float | None, alarms: tuple[int, int]) -> str:
+    told = (
+        "too few A/A cells to say what is noise here"
+        if floor is None
+        else f"differences under {floor:.0%} are noise here"
+    )
+    return f"machine: {told}; false alarms {alarms[0]} of {alarms[1]} (A/A)"
+
+
+def print_report(out: rich.console.Console, report: ContestReport) -> None:
+    contest = report.contest
+    limits = ", ".join(f"{name} <= {limit:g}" for name, limit in contest.subject_to.items())
+    out.print(f"[bold]{contest.path}[/]  against {contest.baseline}; {limits}")
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    axis = contest.axes[-1]
+    for column in ("method", "threads", "instance", "nonzeros", axis):
+        table.add_column(column, justify="right" if column in ("threads", "nonzeros", axis) else "left")
+    table.add_column(f"{contest.rank_by.name} ratio [95 %]")
+    table.add_column("winner")
+    for record, verdict in zip(report.records, report.verdicts, strict=True):
+        if not verdict.is_a_a:
+            nonzeros = record.problem.get("nonzeros")
+            table.add_row(
+                record.method.name, str(record.threads), _instance(record), f"{nonzeros:,.0f}" if nonzeros else "",
+                str(record.sizes.get(axis, "")), ratio_text(verdict),
+                verdict.winner + (f": {verdict.reason}" if verdict.reason else ""),
+            )  # fmt: skip
+    out.print(table)
+    for one in report.lines:
+        out.print(f"along {one.line.axis}, {one.line.threads} threads, {one.sentence}", soft_wrap=True)
+    out.print(noise_sentence(report.noise_floor, report.false_alarms))
+
+
+def _crossing(line: winmap.Line, crossing: winmap.Crossing) -> str:
+    rising = line.method if crossing.method_wins == "above" else line.baseline
+    falling = line.baseline if rising == line.method else line.method
+    text = f"{rising} overtakes {falling} at {interval(crossing.size, crossing.low, crossing.high)} {line.axis}"
+    return text + (" (extrapolated)" if crossing.extrapolated else "")
+
+
+def _instance(record: Record) -> str:
+    texts = [str(value).rsplit("/", 1)[-1] for value in record.sizes.values() if isinstance(value, str)]
+    return " ".join(texts) or record.instance
+
+
+def _nonzero(record: Record) -> float:
+    value = record.problem.get("nonzeros", math.inf)
+    return float(value) if not isinstance(value, str) else math.inf
+
+
+def _last_axis(contest: Contest, record: Record) -> float:
+    value = record.sizes.get(contest.axes[-1], record.problem.get(contest.axes[-1], 0))
+    return 0.0 if isinstance(value, str) else float(value)
+
+
+def _timer_cost() -> float:
+    costs = []
+    for _ in range(1000):
+        start = time.perf_counter()
+        costs.append(time.perf_counter() - start)
+    return statistics.median(costs)

@@ -1,0 +1,89 @@
+"""A machine that exists only in memory: its clock moves when a call is timed, and its noise is drawn.
+
+The noise models are those that were measured on shared 2-core machines: independent noise of a call, a state shared by the
+calls of a block, calls that are interrupted (slow, never fast), and slow drift.
+"""
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable
+
+from breakeven.records import Block
+from breakeven.sampling import run_duel
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """Of one call's time, on the log scale.
+
+    ``interrupted`` is the share of calls that take 1 + Exp(1) times as long, ``state_sd`` that of the state of the machine,
+    which is drawn anew for each block of four calls, and ``drift`` the rise per call, which lasts for the whole duel.
+    """
+
+    sd: float
+    interrupted: float = 0.0
+    state_sd: float = 0.0
+    drift: float = 0.0
+
+
+QUIET = Noise(0.03)
+NOISY = Noise(0.15)
+VERY_QUIET = Noise(0.01)
+INTERRUPTED = Noise(0.03, interrupted=0.08)
+DRIFTING = Noise(0.03, state_sd=0.25, drift=0.002)
+WORST = Noise(0.15, interrupted=0.08, state_sd=0.25, drift=0.002)
+MODELS = {
+    "very quiet": VERY_QUIET,
+    "quiet": QUIET,
+    "noisy": NOISY,
+    "interrupted": INTERRUPTED,
+    "block state": DRIFTING,
+    "worst": WORST,
+}
+
+
+class Machine:
+    """Times calls of known true duration; ``now`` is its clock."""
+
+    def __init__(self, noise: Noise, seed: int):
+        self.noise, self.draw = noise, random.Random(seed)
+        self.now, self.calls, self.state = 0.0, 0, 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def timer(self, seconds: float) -> Callable[[], float]:
+        def time_one() -> float:
+            noise = self.noise
+            if self.calls % 4 == 0:
+                self.state = self.draw.gauss(0, noise.state_sd)
+            self.calls += 1
+            log_factor = self.draw.gauss(0, noise.sd) + self.state + noise.drift * self.calls
+            if self.draw.random() < noise.interrupted:
+                log_factor += math.log1p(self.draw.expovariate(1.0))
+            taken = seconds * math.exp(log_factor)
+            self.now += taken
+            return taken
+
+        return time_one
+
+    def control(self) -> float:
+        taken = 1e-3 * math.exp(self.state)
+        self.now += taken
+        return taken
+
+
+def duel(
+    method: float, baseline: float, noise: Noise, seed: int, budget_seconds: float = math.inf
+) -> tuple[tuple[Block, ...], str]:
+    """A duel between calls that truly take ``method`` and ``baseline`` seconds."""
+    machine = Machine(noise, seed)
+    return run_duel(
+        machine.timer(method),
+        machine.timer(baseline),
+        machine.control,
+        clock=machine.clock,
+        budget_seconds=budget_seconds,
+        seed=seed,
+    )

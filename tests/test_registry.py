@@ -1,0 +1,99 @@
+"""Everything is found by folder or entry point, nothing is imported here, and names that do not exist get a nearest match."""
+
+import subprocess
+import sys
+
+import pytest
+
+from breakeven import registry
+from breakeven.contract import BadInput
+
+
+def test_listing_imports_no_heavy_library():
+    code = (
+        "import sys; from breakeven import registry; registry.catalogue(); registry.sweeps();"
+        "print([name for name in ('torch', 'numba', 'highspy', 'scipy') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_every_adapter_and_data_set_of_the_repository_can_be_imported():
+    broken = {item.entry.path: item.error for item in registry.catalogue() if item.error}
+    assert broken == {}
+
+
+def test_every_contest_has_its_baseline_and_at_least_one_method():
+    listings = registry.catalogue()
+    for sweep in registry.sweeps():
+        entrants = registry.entrants(sweep.contest, listings)
+        assert entrants[0].name == sweep.contest.baseline
+        assert len(entrants) > 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: registry.sweeps("lp/strong_branchin"), "did you mean 'lp/strong_branching'"),
+        (lambda: registry.sweeps("lq"), "did you mean 'lp'"),
+        (lambda: registry.find("method", "lp/batched_pdgh", registry.catalogue()), "did you mean 'lp/batched_pdhg'"),
+        (lambda: registry.find("dataset", "lp/setcover", registry.catalogue()), "did you mean 'lp/set_cover'"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_one(ask, said):
+    with pytest.raises(BadInput, match=said):
+        ask()
+
+
+def adapters_in(tmp_path, monkeypatch, **sources: str) -> list[registry.Entry]:
+    """Entries for modules written into a folder on the path, as if they were entry points."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("BREAKEVEN_CACHE", str(tmp_path / "cache"))
+    for name, source in sources.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    return [registry.Entry("method", "lp", name, name, str(tmp_path / f"{name}.py"), "elsewhere") for name in sources]
+
+
+GOOD = """
+from breakeven.contract import adapter
+from breakeven.problems.lp import LPBatch, LPSolution
+
+@adapter(title="Good", variants={"fast": {"speed": 2}})
+def solve(problem: LPBatch, *, speed: int = 1) -> LPSolution: ...
+"""
+
+
+def test_broken_adapters_are_listed_with_the_reason_and_do_not_hide_good_ones(tmp_path, monkeypatch):
+    entries = adapters_in(
+        tmp_path,
+        monkeypatch,
+        absent="import a_package_that_nobody_has",
+        dies="import os; os._exit(3)",
+        segfaults="import ctypes; ctypes.string_at(0)",
+        empty="",
+        positional=GOOD.replace("*, ", ""),
+        good=GOOD,
+    )
+    described = registry._describe(entries)
+    errors = {entry.name: facts.get("error", "") for entry, facts in described.items()}
+    assert "pip install a_package_that_nobody_has" in errors["absent"]
+    assert "ended the process (3)" in errors["dies"]
+    assert "ended the process (-11)" in errors["segfaults"]
+    assert "defines no function with @adapter" in errors["empty"]
+    assert "must be keyword-only" in errors["positional"]
+    assert errors["good"] == ""
+
+
+def test_variants_enter_as_entrants_of_their_own(tmp_path, monkeypatch):
+    (entry,) = adapters_in(tmp_path, monkeypatch, good=GOOD)
+    listing = registry._listing(entry, registry._describe([entry])[entry])
+    contest = registry.sweeps("lp/strong_branching")[0].contest
+    names = {entrant.name: entrant.options for entrant in registry.entrants(contest, [listing])}
+    assert names == {"good": {}, "good:fast": {"speed": 2}}
+
+
+def test_a_changed_file_is_a_changed_source(tmp_path, monkeypatch):
+    (entry,) = adapters_in(tmp_path, monkeypatch, good=GOOD)
+    before = entry.source()
+    (tmp_path / "good.py").write_text(GOOD + "# changed\n")
+    assert entry.source() != before
