@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import psutil
 
 from breakeven import devices, registry
-from breakeven.contract import Contest
+from breakeven.contract import BadInput, Contest
 from breakeven.records import Block, Record, Side, key_of
 
 PREPARE_SECONDS = 900.0
@@ -90,16 +90,17 @@ def measure(cell: Cell, limits: Limits, *, baseline_ended: Side | None = None) -
     Args:
         baseline_ended: how the baseline is known to end at this size, from a smaller one: it is not tried again, and
             the method is timed alone.
+
+    Raises:
+        BadInput: where the data set says that what it was given is broken; there is no record of that.
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     sides = {"method": cell.method, "baseline": cell.baseline} if baseline_ended is None else {"method": cell.method}
     duel = _run(cell, limits, "duel", sides)
+    if duel.bad_input:
+        raise BadInput(duel.bad_input)
     baseline = baseline_ended or duel.side("baseline", cell.baseline)
-    if (
-        baseline_ended is None
-        and baseline.status not in ("ok", "wrong")
-        and duel.side("method", cell.method).status == "ok"
-    ):
+    if "baseline" in duel.ended and "method" not in duel.ended:
         # The baseline took the process down with it: the method gets its own, and is timed beside the control alone.
         features = duel.features
         duel = _run(cell, limits, "duel", {"method": cell.method})
@@ -147,6 +148,7 @@ class _Run:
         self.phase, self.phase_side, self.since = "start", "method", time.monotonic()
         self.at_least: dict[str, float] = {}
         self.stderr = ""
+        self.bad_input = ""
         self.done = False
 
     def hear(self, event: dict) -> None:
@@ -161,7 +163,10 @@ class _Run:
         elif kind == "verdict":
             self._judged(event)
         elif kind == "ended":
-            self.ended[event["side"]] = (event["status"], event["reason"])
+            if event["status"] == "bad_input":
+                self.bad_input = event["reason"]
+            for side in ("method", "baseline") if event["side"] == "both" else (event["side"],):
+                self.ended[side] = (event["status"], event["reason"])
         elif kind == "blocks":
             self.stopped = event["stopped"]
             self.blocks = tuple(
@@ -235,18 +240,22 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             process.stdin.write(json.dumps(job).encode())
             process.stdin.close()
             verdict = _listen(run, read, process, limits)
+            if verdict is None and not run.done:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=5)  # its pipe is closed: let it die its own death, which tells why
         except BrokenPipeError:
             verdict = None
         finally:
             os.close(read)
-            _end(process)
+            end(process)
         run.stderr = "\n".join(errors.read_text(errors="replace").splitlines()[-20:])[-4000:]
+    if verdict is None and not run.done and not run.ended:
+        verdict = _how_it_died(process.returncode, run)
     if verdict is not None:
-        run.ended.setdefault(run.phase_side, verdict)
+        for side in ("method", "baseline") if run.phase_side == "both" else (run.phase_side,):
+            run.ended.setdefault(side, verdict)
         if verdict[0] == "timeout":
             run.at_least[run.phase_side] = limits.call_seconds
-    elif not run.done and not run.ended:
-        run.ended[run.phase_side] = _how_it_died(process.returncode, run)
     return run
 
 
@@ -286,7 +295,7 @@ def _resident(pid: int) -> int:
     return total
 
 
-def _end(process: subprocess.Popen) -> None:
+def end(process: subprocess.Popen) -> None:
     """End the worker with everything that it started: no adapter can refuse SIGKILL, nor leave its session behind."""
     try:
         strays = psutil.Process(process.pid).children(recursive=True)

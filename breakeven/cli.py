@@ -22,7 +22,7 @@ from breakeven.cell import Cell
 from breakeven.contract import BadInput
 from breakeven.records import Record, Store
 
-out = rich.console.Console(highlight=False)
+out = rich.console.Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 err = rich.console.Console(stderr=True, highlight=False)
 
 
@@ -181,15 +181,20 @@ def run(contest, profile, methods, device, threads, limit, budget, data, dataset
         chosen = [one for one in chosen if _enters(one, methods, listings)] or chosen
     cells = [cell for one in chosen for cell in sweep.plan(one, choice, listings)]
     until = time.monotonic() + budget if budget else None
+    complaints: list[str] = []
+    options = {"again": again, "until": until, "on_bad_input": complaints.append}
     if as_json:
         show = lambda cell, record, measured: click.echo(json.dumps(_record_json(record), default=str))  # noqa: E731
-        records = sweep.run(cells, store, limits, again=again, until=until, on_end=show)
+        records = sweep.run(cells, store, limits, on_end=show, **options)
     else:
         with _bar(len(cells)) as bar:
-            records = sweep.run(cells, store, limits, again=again, until=until, **bar)
+            records = sweep.run(cells, store, limits, **bar, **options)
         _tell_what_was_done(cells, records, store)
-    if not records:
-        raise BadInput("nothing was measured; give a longer --budget")
+    if complaints:
+        raise BadInput("\n".join(complaints))
+    if all(record.status in ("unsupported", "skipped") for record in records):
+        reasons = dict.fromkeys(record.method.reason for record in records)
+        raise BadInput("nothing was timed: " + ("; ".join(reasons) or "give a longer --budget"))
 
 
 @command(

@@ -131,12 +131,12 @@ class Contention:
 
 
 def control_kernel(device: str):
-    """A fixed piece of work for the device, about 2 ms on a CPU: timed between calls, it shows drift and contention."""
+    """A fixed piece of work for the device, about 1 ms on a CPU: timed between calls, it shows drift and contention."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    square = torch.rand(256, 256, generator=generator, dtype=torch.float64).to(device)
-    stream = torch.rand(2**19, generator=generator, dtype=torch.float64).to(device)
+    square = torch.rand(128, 128, generator=generator, dtype=torch.float64).to(device)
+    stream = torch.rand(2**17, generator=generator, dtype=torch.float64).to(device)
 
     def run() -> None:
         square @ square

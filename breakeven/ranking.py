@@ -37,7 +37,8 @@ class Standing:
     """An entrant's place.
 
     Attributes:
-        geometric_mean: of its ratio to each row's best, over the rows that it solved; 1 is best everywhere. None where it solved none.
+        geometric_mean: of its ratio to each row's best, over the rows that it solved: 1 is best everywhere. None where it
+            solved none.
         low, high: 95 % bootstrap interval over instances; None where fewer than two instances were solved.
         solved, tried: rows; ``best`` counts the rows on which nobody was faster.
     """

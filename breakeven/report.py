@@ -1,6 +1,7 @@
 """What the records of a contest say, in words and tables: the one source of the command line's answers and the site's."""
 
 import dataclasses
+import itertools
 import math
 import statistics
 import time
@@ -57,9 +58,14 @@ class ContestReport:
 
 def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport:
     """Judge all cells and find the break-even sizes along each of the contest's axes."""
-    ordered = sorted(
-        records, key=lambda r: (r.method.name, r.threads, _nonzero(r), r.instance, _last_axis(contest, r), r.seed)
-    )
+    # A problem that could not be made has no nonzeros to sort by, but its name may have them from another cell.
+    nonzeros = {_instance(r): r.problem["nonzeros"] for r in records if "nonzeros" in r.problem}
+
+    def place_of(r: Record):
+        name = _instance(r)
+        return r.method.name, r.threads, nonzeros.get(name, math.inf), name, _last_axis(contest, r), r.seed
+
+    ordered = sorted(records, key=place_of)
     lines = []
     for axis in reversed(contest.axes):
         for line in winmap.lines(ordered, axis):
@@ -78,8 +84,8 @@ def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport
 def sentence(line: winmap.Line, found: winmap.BreakEven) -> str:
     """A break-even in words: ``batched_pdhg overtakes simplex at 3.1 batch [2.8, 3.5] on 10teams``."""
     where = place(line)
-    sizes = [point.size for point in line.points]
-    spread = f"{number(min(sizes))} to {number(max(sizes))} {line.axis}" if sizes else f"no {line.axis}"
+    sizes = [point.size for point in found.points if point.winner != "undecided"]
+    spread = f"{size_text(min(sizes))} to {size_text(max(sizes))} {line.axis}" if sizes else f"no {line.axis}"
     if found.kind == "crosses":
         return f"{where}: {_crossing(line, found.crossings[0])}"
     if found.kind == "several":
@@ -133,6 +139,11 @@ def number(value: float) -> str:
     return f"{value:,.{min(digits, 6)}f}"
 
 
+def size_text(size: float) -> str:
+    """A measured size, which is a whole number more often than not."""
+    return f"{size:,.0f}" if float(size).is_integer() else number(size)
+
+
 def frame(records: Sequence[Record]) -> pandas.DataFrame:
     """One row per cell, for analysis elsewhere; judged numbers and claims of the method have a column each."""
     rows = []
@@ -176,9 +187,6 @@ def machine_report(store: Store) -> dict:
         "a_a_cells": pairs,
         "noise_floor": winmap.noise_floor(records),
         "not_available": {item.entry.path: item.error for item in listings if item.error},
-        "needs_cuda": sorted({i.entry.path for i in listings if i.devices and "cpu" not in i.devices})
-        if not machine.gpus
-        else [],
     }
 
 
@@ -218,18 +226,29 @@ def print_report(out: rich.console.Console, report: ContestReport) -> None:
         table.add_column(column, justify="right" if column in ("threads", "nonzeros", axis) else "left")
     table.add_column(f"{contest.rank_by.name} ratio [95 %]")
     table.add_column("winner")
-    for record, verdict in zip(report.records, report.verdicts, strict=True):
-        if not verdict.is_a_a:
-            nonzeros = record.problem.get("nonzeros")
-            table.add_row(
-                record.method.name, str(record.threads), _instance(record), f"{nonzeros:,.0f}" if nonzeros else "",
-                str(record.sizes.get(axis, "")), ratio_text(verdict),
-                verdict.winner + (f": {verdict.reason}" if verdict.reason else ""),
-            )  # fmt: skip
+    for rows in _rows(report):
+        (record, verdict), sizes = rows[0], [str(record.sizes.get(axis, "")) for record, _ in rows]
+        nonzeros = record.problem.get("nonzeros")
+        table.add_row(
+            record.method.name, str(record.threads), _instance(record), f"{nonzeros:,.0f}" if nonzeros else "",
+            ", ".join(sizes), ratio_text(verdict), verdict.winner + (f": {verdict.reason}" if verdict.reason else ""),
+        )  # fmt: skip
     out.print(table)
     for one in report.lines:
         out.print(f"along {one.line.axis}, {one.line.threads} threads, {one.sentence}", soft_wrap=True)
     out.print(noise_sentence(report.noise_floor, report.false_alarms))
+
+
+def _rows(report: ContestReport) -> list[list[tuple[Record, winmap.CellVerdict]]]:
+    """The map's rows: one per cell, but one for neighbours that nobody could solve for the same reason."""
+
+    def together(cell: tuple[Record, winmap.CellVerdict]):
+        record, verdict = cell
+        alone = record.key if verdict.winner != "unsupported" else ""
+        return record.method.name, record.threads, _instance(record), verdict.reason, alone
+
+    cells = zip(report.records, report.verdicts, strict=True)
+    return [list(rows) for _, rows in itertools.groupby((c for c in cells if not c[1].is_a_a), key=together)]
 
 
 def _crossing(line: winmap.Line, crossing: winmap.Crossing) -> str:
@@ -240,13 +259,9 @@ def _crossing(line: winmap.Line, crossing: winmap.Crossing) -> str:
 
 
 def _instance(record: Record) -> str:
+    """A real instance by its file's name; a generated one by the name that its data set gave it."""
     texts = [str(value).rsplit("/", 1)[-1] for value in record.sizes.values() if isinstance(value, str)]
     return " ".join(texts) or record.instance
-
-
-def _nonzero(record: Record) -> float:
-    value = record.problem.get("nonzeros", math.inf)
-    return float(value) if not isinstance(value, str) else math.inf
 
 
 def _last_axis(contest: Contest, record: Record) -> float:

@@ -93,7 +93,7 @@ def pair_log_ratios(block: Block) -> list[float]:
     """log(method / baseline) of each pair of a block."""
     if len(block.method) != len(block.baseline) or not block.method:
         raise ValueError(
-            f"a block pairs its calls, and this one has {len(block.method)} of the method and {len(block.baseline)} of the baseline"
+            f"a block pairs its calls; this one has {len(block.method)} of the method and {len(block.baseline)} of the baseline"
         )
     return [math.log(_positive(a)) - math.log(_positive(b)) for a, b in zip(block.method, block.baseline, strict=True)]
 

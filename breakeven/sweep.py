@@ -130,6 +130,7 @@ def run(
     on_start: Callable[[Cell], None] = lambda cell: None,
     on_end: Callable[[Cell, Record, bool], None] = lambda cell, record, measured: None,
     on_wait: Callable[[str], None] = lambda message: None,
+    on_bad_input: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Measure the cells that have no record yet; each record is appended as soon as it exists.
 
@@ -137,9 +138,14 @@ def run(
         again: measure cells anew that have a record.
         until: a time by `time.monotonic` after which no further cell is started.
         on_end: hears each cell's record, and whether it was measured now or found.
+        on_bad_input: hears of each broken problem once, and the sweep goes on with others; without it, `BadInput` is raised.
     """
     records = []
+    broken = set()
     for cell in cells:
+        problem = (cell.dataset.entry.name, tuple(value for value in cell.sizes.values() if isinstance(value, str)))
+        if problem in broken:
+            continue
         if until is not None and time.monotonic() > until:
             break
         with device_lock(cell.device, on_wait):
@@ -149,9 +155,16 @@ def run(
             measured = again or not is_answered_by(record, limits)
             if measured:
                 on_start(cell)
-                record = _implied(cell, known, limits) or measure(
-                    cell, limits, baseline_ended=_ended_smaller(cell, cell.baseline.name, known, limits)
-                )
+                try:
+                    record = _implied(cell, known, limits) or measure(
+                        cell, limits, baseline_ended=_ended_smaller(cell, cell.baseline.name, known, limits)
+                    )
+                except BadInput as error:
+                    if on_bad_input is None:
+                        raise
+                    broken.add(problem)
+                    on_bad_input(str(error))
+                    continue
                 store.append(record)
         records.append(record)
         on_end(cell, record, measured)

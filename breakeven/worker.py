@@ -46,10 +46,8 @@ class Player:
         self.solve = registry.load(chosen["module"], self.job["problem"])
         devices.set_threads(self.job["threads"])
         if self.problem is None:
-            announce("problem", self.side)
-            asked = self.job["dataset"]
-            made = registry.load_dataset(asked["module"])(**asked["sizes"], seed=asked["seed"])
-            self.problem = made.to(self.device)
+            announce("problem", "both")
+            self.problem = _make_problem(self.job["dataset"]).to(self.device)
         accepted = self.solve.adapter.options
         given = {name: value for name, value in self.job["given"].items() if name in accepted}
         self.options = given | chosen["options"]
@@ -173,11 +171,11 @@ class RemotePlayer:
 
 
 class _Ended(Exception):
-    """A side ended other than well: carries its status and the reason."""
+    """A side ended other than well (``both``, where the problem could not be made): its status and the reason."""
 
-    def __init__(self, status: str, reason: str):
+    def __init__(self, status: str, reason: str, side: str = ""):
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.side = status, reason, side
 
 
 class _Over(Exception):
@@ -194,8 +192,8 @@ def play(job: dict, tell: typing.Callable[[dict], None]) -> None:
         try:
             return work(*args)
         except Exception as error:
-            status, reason = _ending(error)
-            tell({"event": "ended", "side": side, "status": status, "reason": reason})
+            status, reason, whose = _ending(error)
+            tell({"event": "ended", "side": whose or side, "status": status, "reason": reason})
             raise _Over from error
 
     # The baseline goes first: where the method then dies, there is a time that it lost against.
@@ -269,6 +267,19 @@ def _sample(job: dict, players: dict, announce, guarded, tell) -> None:
     ]})  # fmt: skip
 
 
+def _make_problem(asked: dict):
+    """The data set's problem; whatever it cannot do is nobody's loss."""
+    from breakeven import registry
+    from breakeven.contract import BadInput, Unsupported
+
+    try:
+        return registry.load_dataset(asked["module"])(**asked["sizes"], seed=asked["seed"])
+    except Unsupported as error:
+        raise _Ended("unsupported", str(error), "both") from error
+    except BadInput as error:
+        raise _Ended("bad_input", str(error), "both") from error
+
+
 def _refuse_lazy(solution) -> None:
     """Answers must be there when the call returns: plain tensors in plain fields, nothing that computes when it is read."""
     import torch
@@ -282,20 +293,20 @@ def _refuse_lazy(solution) -> None:
             raise _Ended("wrong", f"field {name!r} is a {type(value).__name__}, not a plain tensor")
 
 
-def _ending(error: Exception) -> tuple[str, str]:
-    """The status and the reason of a side that raised."""
+def _ending(error: Exception) -> tuple[str, str, str]:
+    """The status and the reason of what was raised, and the side that it belongs to where the error knows better."""
     import torch
 
     from breakeven.contract import Unsupported
 
     if isinstance(error, _Ended):
-        return error.status, error.reason
+        return error.status, error.reason, error.side
     if isinstance(error, Unsupported):
-        return "unsupported", str(error)
+        return "unsupported", str(error), ""
     traceback.print_exc()
     exhausted = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
     kind = "out_of_memory" if exhausted else "crash"
-    return kind, f"{type(error).__name__}: {error}"
+    return kind, f"{type(error).__name__}: {error}", ""
 
 
 def _serve(read: int, write: int) -> None:

@@ -31,6 +31,7 @@ REFERENCES = 32
 """So many children, the first of the batch, are solved exactly; the reference of the others is NaN. They are in random
 order, so that the first are a fair sample, and a smaller batch shares them with a larger one."""
 
+_EXACT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 _INFEASIBLE, _UNBOUNDED = highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnbounded
 
 
@@ -71,7 +72,7 @@ class Model:
     def key(self) -> str:
         """A hash of the numbers, and of the solver's version, since its root basis depends on it."""
         digest = hashlib.sha256(
-            f"1 {importlib.metadata.version('highspy')} {self.matrix.shape} {self.offset!r}".encode()
+            f"2 {importlib.metadata.version('highspy')} {self.matrix.shape} {self.offset!r}".encode()
         )
         matrix = self.matrix
         for values in (matrix.indptr, matrix.indices):
@@ -114,13 +115,13 @@ def read_model(path: str | os.PathLike) -> Model:
         complaints = [line.removeprefix("ERROR:").strip() for line in said if line.startswith("ERROR:")]
         reason = next((line for line in complaints if "Parser error" not in line), "it is not valid MPS or LP")
         raise BadInput(f"{path}: HiGHS cannot read it: {reason}; correct or replace the file")
+    solver.ensureColwise()
     lp = solver.getLp()
     kinds = list(lp.integrality_)
     odd = {highspy.HighsVarType.kSemiContinuous, highspy.HighsVarType.kSemiInteger} & set(kinds)
     if odd or solver.getModel().hessian_.dim_:
         what = "semi-continuous variables" if odd else "a quadratic objective"
         raise Unsupported(f"{path.name} has {what}: not a mixed-integer linear model")
-    lp.a_matrix_.ensureColwise()
     rows, columns = lp.num_row_, lp.num_col_
     start, index, value = (np.array(part) for part in (lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_))
     sign = -1.0 if lp.sense_ == highspy.ObjSense.kMaximize else 1.0
@@ -184,14 +185,14 @@ def branch(model: Model, *, batch: int, seed: int) -> LPBatch:
 def _root(model: Model, cache: pathlib.Path) -> dict[str, np.ndarray]:
     """The root LP's optimum: x (n,), y (m,), and the basis as int8 codes; from the cache where it is there.
 
-    Dual simplex, presolve off: the basis is one of the model itself.
+    Dual simplex, presolve off: the basis is one of the model itself, not of a reduced one.
     """
     file = cache / "root.npz"
     with contextlib.suppress(OSError, ValueError, EOFError, zipfile.BadZipFile), np.load(file) as kept:
         root = dict(kept)
         if root.keys() == {"x", "y", "column_basis", "row_basis"}:
             return root
-    solver = _solver(presolve="off", solver="simplex")
+    solver = _solver(presolve="off", solver="simplex", **_EXACT)
     solver.passModel(_highs_lp(model))
     solver.run()
     status = solver.getModelStatus()
@@ -221,7 +222,7 @@ def _references(model: Model, cache: pathlib.Path, variable, lower, upper, up) -
     children = [f"{column}{'up' if side else 'down'}" for column, side in zip(variable, up, strict=False)]
     missing = [k for k, child in enumerate(children) if child not in known]
     if missing:
-        solver = _solver(primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9)
+        solver = _solver(**_EXACT)
         solver.passModel(_highs_lp(model))
         for k in missing:
             column = int(variable[k])

@@ -12,20 +12,22 @@ CAPACITY_RATIO = 5.0
 
 
 @dataset(title="Capacitated facility location", packages=("highspy",))
-def facility_location(*, facilities: int = 20, customers: int = 50, batch: int = 16, seed: int = 0) -> LPBatch:
+def facility_location(*, facilities: int = 30, customers: int = 100, batch: int = 32, seed: int = 0) -> LPBatch:
     """The strong formulation: every customer's share from a facility is at most the facility's opening.
 
-    ``min sum t_ij x_ij + sum f_j y_j;  sum_j x_ij = 1;  sum_i d_i x_ij <= s_j y_j;  x_ij <= y_j;  0 <= x, y <= 1``, y integer.
+    ``min sum t_ij x_ij + sum f_j y_j; sum_j x_ij = 1; sum_i d_i x_ij <= s_j y_j; x_ij <= y_j; 0 <= x, y <= 1``, y integer.
     With F facilities and C customers: FC + F columns, FC + F + C rows, 4 FC + F nonzeros.
 
-    As in Cornuejols, Sridharan and Thizy (Eur. J. Oper. Res. 50, 1991): places drawn evenly from the unit square; demands
-    d from 5 to 35; capacities s from 10 to 160, scaled to five times the demand; costs t of 10 per distance and demand;
-    costs f of opening are U(0, 90) + U(100, 110) sqrt(s).
+    Costs are as in class b of Körkel and Ghosh (Ghosh, Eur. J. Oper. Res. 150, 2003): integers drawn evenly from 1000 to
+    2000, for serving a customer and for opening a facility alike. They are no distances on purpose: where they are, this
+    relaxation leaves hardly a facility partly open, and with that hardly a child. Demands are from 5 to 35 and capacities
+    from 10 to 160, the latter scaled to five times the demand (Cornuejols, Sridharan and Thizy, Eur. J. Oper. Res. 50, 1991).
 
     Args:
         facilities: at least 2.
         customers: at least 1.
-        batch: children, up to twice the number of facilities that are partly open at the root.
+        batch: children, up to twice the number of facilities that are partly open at the root: about as many as there are
+            facilities, and for some small instances none.
         seed: of the instance, and of the order of its children.
     """
     if facilities < 2 or customers < 1:
@@ -33,13 +35,11 @@ def facility_location(*, facilities: int = 20, customers: int = 50, batch: int =
             f"facility_location: {facilities} facilities, {customers} customers were asked; ask for at least 2 and 1"
         )
     rng = np.random.default_rng([seed, facilities, customers])
-    site, home = rng.random((facilities, 2)), rng.random((customers, 2))
     demand = rng.integers(5, 36, customers).astype(np.float64)
     capacity = rng.integers(10, 161, facilities).astype(np.float64)
-    opening = rng.integers(0, 91, facilities) + rng.integers(100, 111, facilities) * np.sqrt(capacity)
     capacity *= CAPACITY_RATIO * demand.sum() / capacity.sum()
-    distance = np.linalg.norm(home[:, None] - site[None], axis=2)
-    transport = 10 * distance * demand[:, None]
+    transport = rng.integers(1000, 2001, (customers, facilities)).astype(np.float64)
+    opening = rng.integers(1000, 2001, facilities).astype(np.float64)
 
     # Columns: x_ij at i F + j, then y_j. Rows: one per customer, one per facility, one per pair.
     pairs = facilities * customers
