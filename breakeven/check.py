@@ -11,7 +11,6 @@ answer, a changed clock, work that goes on after the call, and less precision th
 
 import contextlib
 import dataclasses
-import gc
 import importlib
 import itertools
 import json
@@ -130,8 +129,8 @@ def _summarise(observations: list[dict]) -> list[Finding]:
     for rule in RULES:
         seen = [one for one in observations if one["rule"] == rule]
         outcome = next((o for o in ("failed", "passed", "skipped") if any(one["outcome"] == o for one in seen)), None)
-        if rule == TAKES and seen:
-            outcome = "skipped"  # a problem that is not supported is no fault, but whoever reads this should know
+        if outcome is None and rule == TAKES:
+            continue  # it does; where it does not, that is no fault, but whoever reads this should know
         if outcome is None:
             findings.append(Finding(rule, "skipped", "there was nothing to see it on"))
             continue
@@ -139,7 +138,7 @@ def _summarise(observations: list[dict]) -> list[Finding]:
         more = f" (and {len(alike) - 1} more like it)" if len(alike) > 1 else ""
         detail = f"{_at(alike[0])}{alike[0]['detail']}{more}" if alike else ""
         findings.append(Finding(rule, outcome, detail))
-    return [one for one in findings if one.name != TAKES or one.detail]
+    return findings
 
 
 def _at(observation: dict) -> str:
@@ -174,6 +173,9 @@ def _observe_in_a_process(job: dict) -> list[dict]:
                     doing, since = event, time.monotonic()
                 else:
                     observations.append(event)
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=5)  # its pipe is closed: let it die its own death, which tells why
         finally:
             os.close(read)
             end(process)
@@ -181,7 +183,8 @@ def _observe_in_a_process(job: dict) -> list[dict]:
     if not verdict:
         code = process.returncode
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-        said = f" ({lines[0][:200]})" if lines else ""
+        fatal = [line for line in lines if line.startswith("Fatal Python error")] + lines[-1:]
+        said = f" ({fatal[0][:200]})" if fatal else ""
         verdict = f"the process {how}{said}; what comes after it was not tried"
     return [*observations, {"rule": doing["rule"], "case": doing["case"], "outcome": "failed", "detail": verdict}]
 
@@ -532,9 +535,10 @@ class _Watch:
         import threadpoolctl
         import torch
 
+        numpy_state = np.random.get_state()
         state = {
             "torch's random state": torch.get_rng_state().numpy().tobytes(),
-            "NumPy's random state": str(np.random.get_state(legacy=False)["state"]),
+            "NumPy's random state": (numpy_state[1].tobytes(), numpy_state[2:]),
             "Python's random state": random.getstate(),
             "torch's number of threads": torch.get_num_threads(),
             "torch's default dtype": torch.get_default_dtype(),
@@ -618,8 +622,8 @@ def _poison(problem) -> Iterator[None]:
         return allocated
 
     _leave_nan_in_freed_memory(problem)
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)  # by this, torch fills what `torch.empty` returns
+    deterministic = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")  # by this, torch fills what `torch.empty` returns
     for name, allocate in originals.items():
         setattr(np, name, poisoned(allocate))
     try:
@@ -627,7 +631,7 @@ def _poison(problem) -> Iterator[None]:
     finally:
         for name, allocate in originals.items():
             setattr(np, name, allocate)
-        torch.use_deterministic_algorithms(deterministic)
+        torch.set_deterministic_debug_mode(deterministic)
 
 
 def _leave_nan_in_freed_memory(problem) -> None:
@@ -638,7 +642,6 @@ def _leave_nan_in_freed_memory(problem) -> None:
     parts = [part for tensor in problem.tensors().values() for part in _parts(tensor)]
     lengths = {1, 2, 3, 4, 6, 8, 16, 32} | {part.numel() for part in parts}
     lengths |= {one * two for one in lengths for two in lengths if one * two <= 1 << 16}  # answers are often products
-    gc.collect()
     blocks: list = []
     for length in lengths:
         blocks += [np.full(length, np.nan, kind) for kind in (np.float32, np.float64) for _ in range(8)]
@@ -699,11 +702,17 @@ def _contents(item) -> dict[str, typing.Any]:
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)
         if isinstance(value, torch.Tensor):
-            bits = [part.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes() for part in _parts(value)]
-            contents[field.name] = (value.dtype, tuple(value.shape), *bits)
+            contents[field.name] = (value.dtype, tuple(value.shape), *map(_bits, _parts(value)))
         else:
             contents[field.name] = repr(value)
     return contents
+
+
+def _bits(tensor) -> bytes:
+    import torch
+
+    values = tensor.detach().cpu()
+    return (values.view(torch.int16) if values.dtype == torch.bfloat16 else values).numpy().tobytes()
 
 
 def _difference(before: Mapping, after: Mapping, verb: str) -> str:

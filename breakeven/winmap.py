@@ -13,9 +13,8 @@ interpolation on a coarse grid is biased by the curvature of a + b n^p). The int
 log-ratio is drawn from its Student t, the curve between the two quadratics and beyond them is drawn too, and the crossing is
 solved for again. Quiet measurements therefore keep an interval as wide as the grid's ignorance.
 
-*Instances* are a random effect: their spread is pooled over the sizes of a line, for two or three instances per size tell
-little of it and resampling them would tell too little (by a third and more), and where blocks vary more than instances,
-their spread counts.
+*Instances* are a random effect. Their scatter is pooled over the sizes of a line, since two or three instances per size
+tell little of it, and resampling those would tell too little: it understates a variance by a half or a third.
 """
 
 import dataclasses
@@ -184,7 +183,6 @@ class Line:
 def verdict(record: Record) -> CellVerdict:
     """Who won a cell."""
     method, baseline = record.method, record.baseline
-    decided = _decide(record)
     if method.status not in ("ok", *LOST) or baseline.status not in ("ok", *LOST):
         decided = _incomparable(method, baseline)
     elif method.status != "ok" and baseline.status != "ok":
@@ -193,6 +191,8 @@ def verdict(record: Record) -> CellVerdict:
         decided = _by_default(record, method, baseline, sign=1)
     elif baseline.status != "ok":
         decided = _by_default(record, baseline, method, sign=-1)
+    else:
+        decided = _decide(record)
     return CellVerdict(
         method=method.name,
         baseline=baseline.name,
@@ -449,57 +449,77 @@ class _Node:
         return PointVerdict(size, self.winner, self.sign, self.instances, **ends)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Scatter:
+    """How instances of one size differ in their true log-ratios, over a whole line.
+
+    ``variance`` is what their estimates vary more than their blocks explain (Hedges and Olkin 1985).
+    """
+
+    variance: float
+    freedom: int
+
+
 def _pool(points: Sequence[Point]) -> list[_Node]:
-    """One node per size. The spread between instances is pooled over the sizes, each of which has few of them."""
-    numbers = [[cell for cell in point.cells if isinstance(cell, Ratio)] for point in points]
-    freedom = sum(max(0, len(cells) - 1) for cells in numbers)
-    squares = sum(
-        statistics.pvariance([cell.log_estimate for cell in cells]) * len(cells) for cells in numbers if len(cells) > 1
-    )
-    between = squares / freedom if freedom else 0.0
-    return [
-        _pool_point(point, cells, between, freedom)
-        for point, cells in sorted(zip(points, numbers, strict=True), key=lambda pair: pair[0].size)
-    ]
+    """One node per size, in order. Each size has few instances, so that their scatter is taken over all sizes together."""
+    several = [[cell for cell in point.cells if isinstance(cell, Ratio)] for point in points]
+    several = [cells for cells in several if len(cells) > 1]
+    scatter = _Scatter(0.0, 0)
+    if several:
+        freedom = sum(len(cells) - 1 for cells in several)
+        logs = [[cell.log_estimate for cell in cells] for cells in several]
+        total = sum(statistics.pvariance(values) * len(values) for values in logs) / freedom
+        explained = (
+            sum((len(cells) - 1) * statistics.fmean(cell.se**2 for cell in cells) for cells in several) / freedom
+        )
+        scatter = _Scatter(max(0.0, total - explained), freedom)
+    return [_pool_point(point, scatter) for point in sorted(points, key=lambda point: point.size)]
 
 
-def _pool_point(point: Point, numbers: list[Ratio], between: float, freedom: int) -> _Node:
-    size, count = point.size, len(point.cells)
+def _pool_point(point: Point, scatter: _Scatter) -> _Node:
+    count = len(point.cells)
+    numbers = [cell for cell in point.cells if isinstance(cell, Ratio)]
     if not count:
-        return _Node(size, "unknown", 0)
+        return _Node(point.size, "unknown", 0)
     if len(numbers) < count:
-        return _pool_censored(point, numbers, between, freedom)
-    if count == 1 and not freedom:
-        return _Node(size, "ratio", 1, numbers[0])
-    within = statistics.fmean(cell.se**2 for cell in numbers)
-    if between > within:
-        se, df = math.sqrt(between / count), float(freedom)
-    else:
-        # Welch and Satterthwaite's degrees of freedom for a mean of several estimates.
-        se = math.sqrt(within / count)
-        weights = sum(cell.se**4 / cell.df for cell in numbers)
-        df = (within * count) ** 2 / weights if weights else math.inf
-    blocks = sum(cell.blocks for cell in numbers)
-    estimate = statistics.fmean(cell.log_estimate for cell in numbers)
-    return _Node(size, "ratio", count, Ratio(estimate, se, df, blocks, any(cell.assumed for cell in numbers)))
+        return _pool_censored(point, numbers, scatter)
+    if count == 1 and not scatter.variance:
+        return _Node(point.size, "ratio", 1, numbers[0])
+    return _Node(point.size, "ratio", count, _mean(numbers, scatter))
 
 
-def _pool_censored(point: Point, numbers: list[Ratio], between: float, freedom: int) -> _Node:
+def _mean(cells: Sequence[Ratio], scatter: _Scatter) -> Ratio:
+    """The mean log-ratio of instances, with the degrees of freedom of Welch and Satterthwaite."""
+    count = len(cells)
+    variance = count * scatter.variance + sum(cell.se**2 for cell in cells)
+    doubt = sum(cell.se**4 / cell.df for cell in cells)
+    if scatter.variance:
+        doubt += (count * scatter.variance) ** 2 / scatter.freedom
+    return Ratio(
+        statistics.fmean(cell.log_estimate for cell in cells),
+        math.sqrt(variance) / count,
+        variance**2 / doubt if doubt else math.inf,
+        sum(cell.blocks for cell in cells),
+        any(cell.assumed for cell in cells),
+    )
+
+
+def _pool_censored(point: Point, numbers: Sequence[Ratio], scatter: _Scatter) -> _Node:
     """Some instances only tell a sign: the median over instances, where those count as beyond all others."""
-    size, count = point.size, len(point.cells)
+    count = len(point.cells)
     ordered: list[Ratio | Bound] = sorted(
         point.cells, key=lambda cell: cell.sign * math.inf if isinstance(cell, Bound) else cell.log_estimate
     )
     middle = [ordered[(count - 1) // 2], ordered[count // 2]]
     if all(isinstance(cell, Ratio) for cell in middle):
-        spread = max(between, statistics.fmean(cell.se**2 for cell in numbers))
-        se = math.sqrt(math.pi / 2 * spread / count)  # a median's, under normal scatter
-        estimate = statistics.fmean(cell.log_estimate for cell in middle)
-        return _Node(size, "ratio", count, Ratio(estimate, se, freedom or middle[0].df, sum(c.blocks for c in numbers)))
+        mean = _mean(numbers, scatter)
+        centre = statistics.fmean(cell.log_estimate for cell in middle)
+        wider = math.sqrt(math.pi / 2) * mean.se  # a median's error, over a mean's
+        return _Node(point.size, "ratio", count, dataclasses.replace(mean, log_estimate=centre, se=wider))
     signs = {cell.sign if isinstance(cell, Bound) else 0 for cell in middle}
     if len(signs) > 1:
-        return _Node(size, "unknown", count)
-    return _Node(size, "bound", count, bound=Bound(signs.pop(), min(cell.nearest for cell in middle)))
+        return _Node(point.size, "unknown", count)
+    return _Node(point.size, "bound", count, bound=Bound(signs.pop(), min(cell.nearest for cell in middle)))
 
 
 def _certain_signs(nodes: Sequence[_Node]) -> list[int]:
@@ -628,18 +648,15 @@ def _interval(draws: numpy.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _unchanging(nodes, signs, certain, shown, random) -> BreakEven:
+def _unchanging(
+    nodes: Sequence[_Node], signs: Sequence[int], certain: Sequence[int], shown: Mapping, random: numpy.random.Generator
+) -> BreakEven:
     """All certain signs are the same. What is left to ask is what happens at the ends."""
     sign = signs[certain[0]]
     kind = "wins" if sign < 0 else "loses"
-    ends = []
-    if certain[0] > 0:
-        ends.append((0, certain[0], -sign))
-    if certain[-1] < len(nodes) - 1:
-        ends.append((certain[-1], len(nodes) - 1, sign))
-    for a, b, falls_from in ends:
-        outer = nodes[:b] if a == 0 and b == certain[0] else nodes[a + 1 :]
-        if all(node.winner == "tie" for node in outer):
+    first, last, end = certain[0], certain[-1], len(nodes) - 1
+    for a, b, outer, falls_from in ((0, first, nodes[:first], -sign), (last, end, nodes[last + 1 :], sign)):
+        if all(node.winner == "tie" for node in outer):  # or none is left: the sign is certain up to the end
             continue
         estimate, draws = _zeros(nodes, a, b, falls_from, random)
         if numpy.mean(numpy.isfinite(draws)) > 0.025:
@@ -665,7 +682,8 @@ def _extrapolate(nodes: Sequence[_Node], found: BreakEven, random: numpy.random.
         with numpy.errstate(divide="ignore", invalid="ignore"):
             steps = -values[:, -1] / slope
         away = numpy.sign(x[-1] - x[-2])
-        steps = numpy.where(steps * away > 0, numpy.abs(steps), math.inf)
+        towards = (steps * away > 0) & (numpy.abs(steps) < 3 * FARTHEST)
+        steps = numpy.where(towards, numpy.abs(steps), math.inf)
         if steps[0] <= FARTHEST and (nearest is None or steps[0] < nearest[0]):
             low, high = sorted(x[-1] + away * step for step in _interval(steps[1:]))
             above = (values[0, -1] > 0) == (away > 0)

@@ -5,12 +5,14 @@ calls of a block, calls that are interrupted (slow, never fast), and slow drift.
 """
 
 import dataclasses
+import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from breakeven.records import Block
-from breakeven.sampling import run_duel
+from breakeven.sampling import run_duel, summarise
+from breakeven.winmap import Point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +48,7 @@ MODELS = {
 class Machine:
     """Times calls of known true duration; ``now`` is its clock."""
 
-    def __init__(self, noise: Noise, seed: int):
+    def __init__(self, noise: Noise, seed: int | str):
         self.noise, self.draw = noise, random.Random(seed)
         self.now, self.calls, self.state = 0.0, 0, 0.0
 
@@ -75,7 +77,7 @@ class Machine:
 
 
 def duel(
-    method: float, baseline: float, noise: Noise, seed: int, budget_seconds: float = math.inf
+    method: float, baseline: float, noise: Noise, seed: int | str, budget_seconds: float = math.inf
 ) -> tuple[tuple[Block, ...], str]:
     """A duel between calls that truly take ``method`` and ``baseline`` seconds."""
     machine = Machine(noise, seed)
@@ -87,3 +89,52 @@ def duel(
         budget_seconds=budget_seconds,
         seed=seed,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Laws:
+    """True times a + b n^p of a method, which scales better, and of the baseline, which starts faster; equal at ``size``."""
+
+    method: tuple[float, float, float]
+    baseline: tuple[float, float, float]
+    size: float
+
+    def seconds(self, size: float) -> tuple[float, float]:
+        return tuple(fixed + work * size**power for fixed, work, power in (self.method, self.baseline))
+
+    def log_ratio(self, size: float) -> float:
+        method, baseline = self.seconds(size)
+        return math.log(method / baseline)
+
+
+def laws(seed: int) -> Laws:
+    """Laws drawn at random, such that the method catches up all along 2^4 to 2^16 and passes between 2^6 and 2^14."""
+    draw = random.Random(seed)
+    while True:
+        size = math.exp(draw.uniform(math.log(2**6), math.log(2**14)))
+        power = draw.uniform(1.2, 2.2)
+        method = (10 ** draw.uniform(-4, -2), 10 ** draw.uniform(-8, -5), power - draw.uniform(0.4, 1.2))
+        fixed = 10 ** draw.uniform(-5.5, -3.5)
+        work = (method[0] + method[1] * size ** method[2] - fixed) / size**power
+        if work <= 0:
+            continue
+        drawn = Laws(method, (fixed, work, power), size)
+        ratios = [drawn.log_ratio(2 ** (step / 4)) for step in range(16, 65)]
+        if all(before > after for before, after in itertools.pairwise(ratios)):
+            return drawn
+
+
+def line(
+    true: Laws, sizes: Sequence[float], noise: Noise, seed: int, *, instances: int = 1, scatter: float = 0.0
+) -> list[Point]:
+    """What duels tell at some sizes; instances of a size differ by factors whose logarithm has the sd ``scatter``."""
+    draw = random.Random(seed)
+    points = []
+    for place, size in enumerate(sizes):
+        method, baseline = true.seconds(size)
+        cells = []
+        for instance in range(instances):
+            blocks, _ = duel(method * math.exp(draw.gauss(0, scatter)), baseline, noise, f"{seed} {place} {instance}")
+            cells.append(summarise(blocks))
+        points.append(Point(size, tuple(cells)))
+    return points

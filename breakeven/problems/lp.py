@@ -258,10 +258,11 @@ class _Arrays:
         return (slice(start, min(start + width, self.batch)) for start in range(0, self.batch, width))
 
     @functools.cached_property
-    def implied_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds on the variables that have none, as the rows imply them in every child; rounded outwards.
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds (n,) that hold in every child, with those that the rows imply where there are no others.
 
-        In a row ``a x <= U`` the other terms have a least sum over their bounds, which leaves so much for the last one.
+        In a row ``a x <= U`` the other terms have a least sum over their bounds, which leaves so much for the last one;
+        rounded outwards.
         """
         lower, upper = self.lower.copy(), self.upper.copy()
         np.minimum.at(lower, self.variable, self.branch_lower)
@@ -284,19 +285,23 @@ class _Arrays:
             size = np.bincount(row, np.abs(term), 2 * self.rows) + np.where(np.isinf(limit), 0, np.abs(limit))
             others = np.bincount(row, unbounded, 2 * self.rows)[row] - unbounded
             usable = open_[column] & (others == 0) & np.isfinite(limit[row])
-            row_, column_, value_ = row[usable], column[usable], value[usable]
-            room = (limit[row_] - sums[row_] + term[usable]) + slack[row_] * size[row_]
-            room /= value_
-            up = value_ > 0
-            found_upper, found_lower = np.full_like(upper, math.inf), np.full_like(lower, -math.inf)
-            np.minimum.at(found_upper, column_[up], room[up])
-            np.maximum.at(found_lower, column_[~up], room[~up])
-            new_lower = np.where(np.isinf(lower), found_lower, lower)
-            new_upper = np.where(np.isinf(upper), found_upper, upper)
-            if np.array_equal(new_lower, lower) and np.array_equal(new_upper, upper):
+            of_row, of_column, coefficient = row[usable], column[usable], value[usable]
+            room = (limit[of_row] - sums[of_row] + term[usable] + slack[of_row] * size[of_row]) / coefficient
+            up = coefficient > 0
+            implied_lower, implied_upper = np.full_like(lower, -math.inf), np.full_like(upper, math.inf)
+            np.minimum.at(implied_upper, of_column[up], room[up])
+            np.maximum.at(implied_lower, of_column[~up], room[~up])
+            before = lower, upper
+            lower = np.where(np.isinf(lower), implied_lower, lower)
+            upper = np.where(np.isinf(upper), implied_upper, upper)
+            if np.array_equal(before, (lower, upper)):
                 break
-            lower, upper = new_lower, new_upper
         return lower, upper
+
+    @functools.cached_property
+    def error(self) -> np.ndarray:
+        """(n,): what rounding adds to a reduced cost at most, over the sum of the absolute values of its terms."""
+        return 2 * (np.diff(self.transposed.indptr) + 4) * _ROUNDOFF
 
 
 class _Points:
@@ -304,13 +309,10 @@ class _Points:
 
     def __init__(self, arrays: _Arrays, block: slice, x: torch.Tensor | None, y: torch.Tensor | None):
         self.arrays = arrays
-        width = block.stop - block.start
-        child, variable = np.arange(width), arrays.variable[block]
-        self.lower = np.repeat(arrays.lower[:, None], width, axis=1)
-        self.upper = np.repeat(arrays.upper[:, None], width, axis=1)
-        self.lower[variable, child] = arrays.branch_lower[block]
-        self.upper[variable, child] = arrays.branch_upper[block]
-        self.crossing = arrays.branch_lower[block] > arrays.branch_upper[block]
+        self.branch_lower, self.branch_upper = arrays.branch_lower[block], arrays.branch_upper[block]
+        self.variable = arrays.variable[block]
+        self.children = np.arange(len(self.variable))
+        self.crossing = self.branch_lower > self.branch_upper
         self.row_lower, self.row_upper = arrays.row_lower[:, None], arrays.row_upper[:, None]
         if x is not None:
             self.x = _float64(x[:, block])
@@ -319,18 +321,27 @@ class _Points:
             self.y = _float64(y[:, block])
             self.priced = arrays.transposed @ self.y  # A'y
 
+    @functools.cached_property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both bounds of every variable (n, children)."""
+        lower = np.repeat(self.arrays.lower[:, None], len(self.children), axis=1)
+        upper = np.repeat(self.arrays.upper[:, None], len(self.children), axis=1)
+        lower[self.variable, self.children] = self.branch_lower
+        upper[self.variable, self.children] = self.branch_upper
+        return lower, upper
+
     def residuals(self) -> tuple[np.ndarray, np.ndarray]:
         """The relative KKT error and the largest violation of each child."""
-        objective = self.arrays.objective
+        objective, (lower, upper) = self.arrays.objective, self.bounds
         row = np.maximum(self.row_lower - self.activity, 0) + np.maximum(self.activity - self.row_upper, 0)
-        box = np.maximum(self.lower - self.x, 0) + np.maximum(self.x - self.upper, 0)
+        box = np.maximum(lower - self.x, 0) + np.maximum(self.x - upper, 0)
         sides = np.concatenate([
             self.arrays.row_lower, self.arrays.row_upper[self.arrays.row_upper != self.arrays.row_lower]
         ])  # fmt: skip
         right_hand_side = np.linalg.norm(sides[np.isfinite(sides)])
         primal = np.sqrt((row**2).sum(0) + (box**2).sum(0)) / (1 + right_hand_side)
         row_price, row_residual = _price(self.y, self.row_lower, self.row_upper)
-        box_price, box_residual = _price(objective[:, None] - self.priced, self.lower, self.upper)
+        box_price, box_residual = _price(objective[:, None] - self.priced, lower, upper)
         dual = np.sqrt((row_residual**2).sum(0) + (box_residual**2).sum(0)) / (1 + np.linalg.norm(objective))
         primal_value, dual_value = objective @ self.x, row_price.sum(0) + box_price.sum(0)
         gap = np.abs(primal_value - dual_value) / (1 + np.abs(primal_value) + np.abs(dual_value))
@@ -347,47 +358,55 @@ class _Points:
         return margin
 
     def safe_bounds(self) -> np.ndarray:
-        arrays = self.arrays
-        y, priced, terms, error = self._signed_duals()
-        objective = arrays.objective[:, None]
-        error = error * (np.abs(objective) + terms)
-        reduced = objective - priced
-        lower, upper = self.lower, self.upper
-        if np.isinf(lower).any() or np.isinf(upper).any():
-            implied_lower, implied_upper = arrays.implied_bounds
-            lower = np.where(np.isinf(lower), implied_lower[:, None], lower)
-            upper = np.where(np.isinf(upper), implied_upper[:, None], upper)
-            # Without a bound, the sign of a reduced cost must be sure. The duals (1 - shrink) y have the reduced costs
-            # reduced + shrink (objective - reduced), which are so for some shrink where zero duals are feasible.
-            up = np.isinf(upper) & (reduced < error) & (objective > reduced)
-            down = np.isinf(lower) & (reduced > -error) & (objective < reduced)
-            step = _ratio(np.where(up | down, 2 * error + np.abs(reduced), 0.0), np.abs(objective - reduced))
-            shrink = np.minimum(step.max(0), 1)
+        arrays, (lower, upper) = self.arrays, self.arrays.box
+        y, priced = self._signed_duals()
+        reduced = arrays.objective[:, None] - priced
+        bound, size, margin = np.zeros((3, len(self.children)))
+        open_ = np.isinf(lower) | np.isinf(upper)
+        if open_.any():
+            # There, the sign of a reduced cost must be sure. The duals (1 - shrink) y have the reduced costs
+            # reduced + shrink (objective - reduced), which are so for some shrink wherever zero duals are feasible.
+            bounds = tuple(np.repeat(side[open_, None], len(self.children), axis=1) for side in (lower, upper))
+            place = np.cumsum(open_) - 1
+            mine = open_[self.variable]
+            for side, own in zip(bounds, self._branch_bounds(), strict=True):
+                side[place[self.variable[mine]], self.children[mine]] = own[mine]
+            objective = arrays.objective[open_, None]
+            error = arrays.error[open_, None] * (np.abs(objective) + abs(arrays.transposed[open_]) @ np.abs(y))
+            shrink = _shrink(objective, reduced[open_], error, *bounds)
             y = (1 - shrink) * y
-            reduced = reduced + shrink * (objective - reduced)
+            reduced += shrink * (arrays.objective[:, None] - reduced)
+            price, unpriced = _price(reduced[open_], *bounds)
+            magnitude = _sure_magnitude(reduced[open_], error, *bounds)
+            margin += (error * magnitude).sum(0)
+            bound += np.where((unpriced != 0).any(0), -math.inf, price.sum(0))
+            size += np.abs(price).sum(0)
+        # Where both bounds are finite, rounding counts with the larger one.
+        lower, upper = np.where(open_, 0.0, lower), np.where(open_, 0.0, upper)
+        own = np.where(open_[self.variable], 0.0, reduced[self.variable, self.children])
+        own_price, _ = _price(own, *self._branch_bounds())
+        reduced[self.variable, self.children] = 0
+        positive = np.maximum(reduced, 0)
+        negative = np.subtract(reduced, positive, out=reduced)
         row_price, _ = _price(y, self.row_lower, self.row_upper)
-        box_price, residual = _price(reduced, lower, upper)
-        # Rounding moves a reduced cost by `error` either way, where the other bound may be the one that counts.
-        magnitude = np.maximum(np.abs(lower), np.abs(upper))
-        one_sided = np.isinf(magnitude)
-        magnitude = np.where(one_sided & (reduced >= error), np.abs(lower), magnitude)
-        magnitude = np.where(one_sided & (reduced <= -error), np.abs(upper), magnitude)
-        magnitude[error == 0] = 0
-        size = np.abs(row_price).sum(0) + np.abs(box_price).sum(0) + abs(arrays.offset)
-        margin = (error * magnitude).sum(0) + (arrays.rows + arrays.columns + 4) * _ROUNDOFF * size
-        bound = row_price.sum(0) + box_price.sum(0) + arrays.offset - margin
-        return np.where((residual != 0).any(0), -math.inf, bound)
+        bound += lower @ positive + upper @ negative + own_price + row_price.sum(0) + arrays.offset
+        size += np.abs(lower) @ positive - np.abs(upper) @ negative + np.abs(own_price) + np.abs(row_price).sum(0)
+        weight = arrays.error * np.maximum(np.abs(lower), np.abs(upper))
+        margin += weight @ np.abs(arrays.objective) + (abs(arrays.matrix) @ weight) @ np.abs(y)
+        return bound - margin - (arrays.rows + arrays.columns + 4) * _ROUNDOFF * (size + abs(arrays.offset))
 
     def farkas_margins(self) -> np.ndarray:
-        arrays = self.arrays
-        y, priced, terms, error = self._signed_duals()
+        arrays, (lower, upper) = self.arrays, self.bounds
+        y, priced = self._signed_duals()
+        terms = abs(arrays.transposed) @ np.abs(y)
         row_price, _ = _price(y, self.row_lower, self.row_upper)
-        box_price, residual = _price(-priced, self.lower, self.upper)
-        largest = np.maximum(*(np.where(np.isinf(side), 0, np.abs(side)) for side in (self.lower, self.upper)))
+        box_price, unpriced = _price(-priced, lower, upper)
+        largest = np.maximum(*(np.where(np.isinf(side), 0, np.abs(side)) for side in (lower, upper)))
         size = np.abs(row_price).sum(0) + np.abs(box_price).sum(0)
-        rounding = (error * terms * largest).sum(0) + (arrays.rows + arrays.columns + 4) * _ROUNDOFF * size
+        rounding = (arrays.error[:, None] * terms * largest).sum(0)
+        rounding += (arrays.rows + arrays.columns + 4) * _ROUNDOFF * size
         margin = _ratio(row_price.sum(0) + box_price.sum(0) - rounding, size)
-        allowed = (np.abs(residual) <= PROOF_RESIDUAL * margin * terms).all(0)
+        allowed = (np.abs(unpriced) <= PROOF_RESIDUAL * margin * terms).all(0)
         return np.where(self.crossing, math.inf, np.where(allowed, margin, -math.inf))
 
     def ray_margins(self) -> np.ndarray:
@@ -395,20 +414,48 @@ class _Points:
         terms = abs(self.arrays.matrix) @ np.abs(self.x)
         margin = _ratio(-(objective @ self.x), np.abs(objective) @ np.abs(self.x))
         row = _against(self.activity, self.row_lower, self.row_upper)
-        box = _against(self.x, self.lower, self.upper)
+        box = _against(self.x, *self.bounds)
         # A variable's own scale is not known; the largest entry of the ray is.
         allowed = (row <= PROOF_RESIDUAL * margin * terms).all(0)
         allowed &= (box <= PROOF_RESIDUAL * margin * np.abs(self.x).max(0)).all(0)
         return np.where(allowed & ~self.crossing, margin, -math.inf)
 
-    def _signed_duals(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """y without what prices an infinite side, A'y, |A|'|y|, and the rounding error of A'y over |A|'|y|."""
-        wrong = ((self.y > 0) & np.isinf(self.row_lower)) | ((self.y < 0) & np.isinf(self.row_upper))
-        transposed = self.arrays.transposed
-        y = np.where(wrong, 0.0, self.y)
-        priced = transposed @ y if wrong.any() else self.priced
-        entries = np.diff(transposed.indptr)[:, None]
-        return y, priced, abs(transposed) @ np.abs(y), 2 * (entries + 4) * _ROUNDOFF
+    def _signed_duals(self) -> tuple[np.ndarray, np.ndarray]:
+        """y without the entries that price an infinite side of their row, and A'y."""
+        least, most = np.where(np.isinf(self.row_upper), 0, -math.inf), np.where(np.isinf(self.row_lower), 0, math.inf)
+        y = np.clip(self.y, least, most)
+        return y, self.priced if np.array_equal(y, self.y) else self.arrays.transposed @ y
+
+    def _branch_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds of the variable that each child branches on; for an infinite one, that which the rows imply."""
+        lower, upper = (side[self.variable] for side in self.arrays.box)
+        return (
+            np.where(np.isinf(self.branch_lower), lower, self.branch_lower),
+            np.where(np.isinf(self.branch_upper), upper, self.branch_upper),
+        )
+
+
+def _shrink(objective, reduced, error, lower, upper) -> np.ndarray:
+    """The share by which duals must shrink so that no reduced cost can be priced at an infinite bound, rounding included.
+
+    Shapes (k, 1), then (k, children) each; returns (children,). What a share of 1 does not cure is left out.
+    """
+    up = np.isinf(upper) & (reduced < error) & (objective > reduced)
+    down = np.isinf(lower) & (reduced > -error) & (objective < reduced)
+    step = _ratio(np.where(up | down, 2 * error + np.abs(reduced), 0.0), np.abs(objective - reduced))
+    return np.minimum(step.max(0), 1)
+
+
+def _sure_magnitude(reduced, error, lower, upper) -> np.ndarray:
+    """The bound (k, children) that an error of a reduced cost is multiplied with.
+
+    It may be the one on the other side, unless that is infinite, and the sign of the reduced cost is sure.
+    """
+    magnitude = np.maximum(np.abs(lower), np.abs(upper))
+    infinite = np.isinf(magnitude)
+    magnitude = np.where(infinite & (reduced >= error), np.abs(lower), magnitude)
+    magnitude = np.where(infinite & (reduced <= -error), np.abs(upper), magnitude)
+    return np.where(error == 0, 0.0, magnitude)
 
 
 def _price(value: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,295 @@
+"""Every ending of a cell is a record with its reason, and nothing that an adapter started outlives its cell."""
+
+import concurrent.futures
+import math
+
+import adapters
+import psutil
+import pytest
+
+from breakeven import registry
+from breakeven.cell import Cell, Limits, measure
+from breakeven.contract import BadInput
+from breakeven.records import Record, Store
+
+CALL_SECONDS = 3.0
+LIMITS = Limits(CALL_SECONDS, 0.2, 2 << 30)
+
+START = """
+import ctypes, dataclasses, os, signal, subprocess, sys, threading, time
+import numpy as np, torch
+from breakeven.contract import Unsupported, adapter
+from breakeven.problems.lp import LPBatch, LPSolution
+from mishaps.honest import solve_batch
+
+calls = 0
+
+@adapter(title="Mishap")
+def solve(problem: LPBatch, *, tolerance: float = 1e-4) -> LPSolution:
+    global calls
+    calls += 1
+"""
+ISOLATED = START.replace('"Mishap"', '"Mishap", isolated=True')
+
+ENDINGS = {
+    "hangs": ("timeout", "longer than the limit of 3 s", "time.sleep(3600)"),
+    "hangs_in_its_second_call": ("timeout", "longer than the limit of 3 s", """
+    if calls > 1: time.sleep(3600)
+    return solve_batch(problem)
+    """),
+    "refuses_to_end": ("timeout", "longer than the limit", """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True: time.sleep(1)
+    """),
+    "segfaults": ("crash", "killed by SIGSEGV during first call of the method", "ctypes.string_at(0)"),
+    "fills_the_memory": ("out_of_memory", "limit 2.0 GiB", """
+    kept = []
+    while True: kept.append(np.ones(1 << 23)); time.sleep(0.01)
+    """),
+    "asks_numpy_for_too_much": ("out_of_memory", "MemoryError", "np.empty(1 << 58)"),
+    "asks_torch_for_too_much": ("out_of_memory", "can't allocate memory", "torch.empty(1 << 58)"),
+    "is_killed_by_the_system": ("out_of_memory", "the system killed", "os.kill(os.getpid(), signal.SIGKILL)"),
+    "raises": ("crash", "ZeroDivisionError: division by zero", "1 / 0"),
+    "calls_sys_exit": ("crash", "ended with status 7 during first call", "sys.exit(7)"),
+    "calls_sys_exit_politely": ("crash", "ended with status 0 during first call", "sys.exit()"),
+    "calls_os_exit": ("crash", "ended with status 0 during first call of the method", "os._exit(0)"),
+    "is_choosy": ("unsupported", "needs integers", "raise Unsupported('needs integers')"),
+    "returns_nan": ("wrong", "x[0, 0] is nan", """
+    answer = solve_batch(problem)
+    return dataclasses.replace(answer, x=answer.x * float("nan"))
+    """),
+    "returns_the_wrong_shape": ("wrong", "x has shape (8, 20), not (20, 8)", """
+    answer = solve_batch(problem)
+    return dataclasses.replace(answer, x=answer.x.T)
+    """),
+    "returns_a_wrong_field": ("wrong", "x is a list, not a tensor", """
+    return dataclasses.replace(solve_batch(problem), x=[1.0])
+    """),
+    "returns_nothing": ("wrong", "returned NoneType", "pass"),
+    "returns_a_number": ("wrong", "returned int", "return 1"),
+    "returns_a_lazy_solution": ("wrong", "returned Later", """
+    class Later(LPSolution): pass
+    return Later(**vars(solve_batch(problem)))
+    """),
+    "returns_a_wrong_answer": ("wrong", "relative_kkt is", """
+    answer = solve_batch(problem)
+    return dataclasses.replace(answer, x=answer.x + 1)
+    """),
+    "is_wrong_from_its_second_call_on": ("wrong", "relative_kkt is", """
+    answer = solve_batch(problem)
+    return dataclasses.replace(answer, x=answer.x + (calls > 1))
+    """),
+    "is_noisy": ("ok", "", """
+    print("noise" * 100_000, flush=True)
+    print('{"event": "done"}', file=sys.stderr, flush=True)
+    os.write(1, b"\\xff\\x00" * 1000)
+    return solve_batch(problem)
+    """),
+    "leaves_threads": ("ok", "", """
+    threading.Thread(target=time.sleep, args=(3600,), daemon=False).start()
+    return solve_batch(problem)
+    """),
+    "leaves_a_process": ("ok", "", """
+    if calls == 1: subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(3600)"])
+    return solve_batch(problem)
+    """),
+    "leaves_a_process_in_a_session_of_its_own": ("ok", "", """
+    if calls == 1:
+        subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(3600)"], start_new_session=True)
+    return solve_batch(problem)
+    """),
+    "leaves_an_orphan_and_dies": ("crash", "SIGSEGV", """
+    code = "import subprocess, sys; subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(3600)'])"
+    subprocess.run([sys.executable, "-S", "-c", code], start_new_session=True)
+    ctypes.string_at(0)
+    """),
+    "is_isolated": ("ok", "", "return solve_batch(problem)"),
+    "is_isolated_and_hangs": ("timeout", "longer than the limit", "time.sleep(3600)"),
+    "is_isolated_and_segfaults": ("crash", "the isolated process died", "ctypes.string_at(0)"),
+    "is_isolated_and_choosy": ("unsupported", "needs integers", "raise Unsupported('needs integers')"),
+    "is_isolated_and_wrong": ("wrong", "returned NoneType", "pass"),
+}  # fmt: skip
+
+DATA = """
+from breakeven.contract import BadInput, Unsupported, dataset
+from breakeven.problems.lp import LPBatch
+
+@dataset(title="A tiny LP")
+def planted(*, batch: int = 8, seed: int = 0) -> LPBatch:
+    if batch == 0: raise Unsupported("no child has a fractional variable")
+    if batch < 0: raise BadInput("batch is negative")
+    if batch > 100: raise IndexError("there are no so many")
+    return LPBatch.probes()["planted_optimum"]
+"""
+
+DUELS = {name: {"method": name} for name in ("honest", *ENDINGS)} | {
+    "against one that hangs": {"method": "honest", "baseline": "hangs"},
+    "against one that segfaults": {"method": "honest", "baseline": "segfaults"},
+    "against one that is choosy": {"method": "honest", "baseline": "is_choosy"},
+    "against one that is wrong": {"method": "honest", "baseline": "returns_a_wrong_answer"},
+    "against one that is isolated": {"method": "honest", "baseline": "is_isolated"},
+    "both crash": {"method": "segfaults", "baseline": "segfaults"},
+    "a problem that does not exist": {"method": "honest", "batch": 0},
+    "a data set that fails": {"method": "honest", "batch": 101},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A distribution of adapters that end in every way there is, on the path."""
+    folder = tmp_path_factory.mktemp("mishaps")
+    sources = {}
+    for name, (_, _, body) in ENDINGS.items():
+        start = ISOLATED if name.startswith("is_isolated") else START
+        sources[name] = start + (body if "\n" in body else f"    {body}\n")
+    points = {f"lp/{name}": f"mishaps.{name}" for name in ("honest", *sources)}
+    groups = {"breakeven.methods": points, "breakeven.datasets": {"lp/planted": "mishaps.planted"}}
+    adapters.distribution(folder, "mishaps", groups, **sources, planted=DATA)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        adapters.on_path(folder, monkeypatch)
+        yield folder
+
+
+def cell_of(method: str, baseline: str = "honest", batch: int = 8) -> Cell:
+    listings = registry.catalogue()
+    sides = [
+        registry.Entrant(name, registry.find("method", f"lp/{name}", listings), {}) for name in (method, baseline)
+    ]
+    contest = registry.sweeps("lp/strong_branching")[0].contest
+    return Cell(contest, *sides, registry.find("dataset", "lp/planted", listings), {"batch": batch}, 0, "cpu", 1)
+
+
+@pytest.fixture(scope="module")
+def records(folder) -> dict[str, Record]:
+    """The record of every duel; measured two at a time, since most of them wait."""
+    cells = {name: cell_of(**duel) for name, duel in DUELS.items()}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        measured = pool.map(lambda cell: measure(cell, LIMITS), cells.values())
+        return dict(zip(cells, measured, strict=True))
+
+
+def test_a_duel_of_honest_adapters_is_timed_in_pairs_and_judged(records):
+    record = records["honest"]
+    assert (record.method.status, record.baseline.status) == ("ok", "ok")
+    assert record.blocks
+    assert all(len(block.method) == len(block.baseline) == 2 for block in record.blocks)
+    assert all(0 < seconds < CALL_SECONDS for block in record.blocks for seconds in block.method + block.control)
+    assert record.stopped in ("certain", "tie", "budget")
+    assert record.method.judged["relative_kkt"] <= 1e-4
+    assert record.method.first_call_seconds > 0
+    assert record.method.peak_bytes >= 0
+    assert record.method.claims["optimal"] == 8
+    assert (record.instance, record.problem["children"]) == ("planted_optimum", 8)
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_every_ending_is_a_record_with_its_reason(records, name):
+    status, reason, _ = ENDINGS[name]
+    record = records[name]
+    assert record.method.status == status
+    assert reason in record.method.reason
+    assert bool(record.method.reason) == (status != "ok")
+    assert record.baseline.status == "ok"
+    assert bool(record.blocks) == (status in ("ok", "wrong") and not name.startswith(("returns_n", "returns_a_l")) and name != "is_isolated_and_wrong")
+
+
+@pytest.mark.parametrize("name", [name for name, (status, _, _) in ENDINGS.items() if status == "timeout"])
+def test_a_time_out_is_a_bound_on_the_time(records, name):
+    assert records[name].method.at_least_seconds == CALL_SECONDS
+    assert records[name].limit_seconds == CALL_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("raises", "ZeroDivisionError"), ("segfaults", "Segmentation fault"), ("is_isolated_and_segfaults", "Segmentation fault")]
+)
+def test_the_last_lines_of_stderr_are_kept(records, name, line):
+    assert line in records[name].method.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("against one that hangs", "timeout", "longer than the limit"),
+        ("against one that segfaults", "crash", "SIGSEGV during first call of the baseline"),
+        ("against one that is choosy", "unsupported", "needs integers"),
+    ],
+)
+def test_where_the_baseline_ends_early_the_method_is_timed_alone(records, name, status, reason):
+    record = records[name]
+    assert (record.method.status, record.baseline.status) == ("ok", status)
+    assert reason in record.baseline.reason
+    assert record.baseline.at_least_seconds == (CALL_SECONDS if status == "timeout" else None)
+    assert record.blocks
+    assert all(block.method and not block.baseline and block.control for block in record.blocks)
+    assert record.method.peak_bytes is not None
+
+
+def test_a_wrong_baseline_is_still_timed(records):
+    record = records["against one that is wrong"]
+    assert (record.method.status, record.baseline.status) == ("ok", "wrong")
+    assert all(block.method and block.baseline for block in record.blocks)
+
+
+@pytest.mark.parametrize("name", ["is_isolated", "against one that is isolated"])
+def test_an_isolated_adapter_plays_in_a_process_of_its_own(records, name):
+    record = records[name]
+    assert (record.method.status, record.baseline.status) == ("ok", "ok")
+    assert record.blocks
+    assert all(len(block.method) == len(block.baseline) == 2 for block in record.blocks)
+
+
+def test_where_both_sides_end_each_has_its_own_reason(records):
+    record = records["both crash"]
+    assert (record.method.status, record.baseline.status) == ("crash", "crash")
+    assert "of the baseline" in record.baseline.reason
+    assert "of the method" in record.method.reason
+    assert record.blocks == ()
+
+
+def test_a_problem_that_does_not_exist_is_nobodys_loss(records):
+    record = records["a problem that does not exist"]
+    assert (record.method.status, record.baseline.status) == ("unsupported", "unsupported")
+    assert "no child has a fractional variable" in record.method.reason
+
+
+def test_a_data_set_that_fails_is_said_to_have_failed(records):
+    record = records["a data set that fails"]
+    assert record.method.status == record.baseline.status == "crash"
+    assert "IndexError: there are no so many" in record.method.reason
+
+
+def test_broken_input_is_the_users_to_mend_and_leaves_no_record(folder):
+    with pytest.raises(BadInput, match="batch is negative"):
+        measure(cell_of("honest", batch=-1), LIMITS)
+
+
+def test_a_baseline_that_is_known_to_end_is_not_tried_again(folder, records):
+    known = records["against one that hangs"].baseline
+    record = measure(cell_of("honest", "hangs"), LIMITS, baseline_ended=known)
+    assert record.baseline == known
+    assert record.wall_seconds < records["against one that hangs"].wall_seconds
+    assert all(block.method and not block.baseline for block in record.blocks)
+
+
+def test_nothing_survives_its_cell(folder, records):
+    assert [process.info for process in psutil.process_iter(["pid", "cmdline"]) if started_in(process, folder)] == []
+
+
+def started_in(process: psutil.Process, folder) -> bool:
+    """Whether a process inherited the path to this distribution."""
+    try:
+        return str(folder) in process.environ().get("PYTHONPATH", "")
+    except psutil.Error:
+        return False
+
+
+def test_every_record_comes_back_from_the_store_as_it_was(records, tmp_path):
+    store = Store(tmp_path)
+    for record in records.values():
+        store.append(record)
+    assert same(store.load(), list(records.values()))
+
+
+def same(one, other) -> bool:
+    """Equal, where NaN equals NaN."""
+    return repr(one) == repr(other) and not (isinstance(one, float) and math.isnan(one))

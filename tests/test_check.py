@@ -1,0 +1,272 @@
+"""Every known cheat is caught by the rule that names it, an honest adapter passes them all, and so does every adapter here."""
+
+import concurrent.futures
+
+import adapters
+import pytest
+
+from breakeven import check, devices, registry
+from breakeven.check import ANEW, ANSWERS, CLOCKS, GLOBALS, IDLE, IMPORT, PLACE, PRECISE, READY, RIGHT, SAME, TAKES
+from breakeven.check import TIGHTER, UNCHANGED, WRITTEN  # isort: skip
+
+START = """
+import dataclasses, os, subprocess, sys, threading, time
+import numpy as np, torch
+from breakeven.contract import Unsupported, adapter
+from breakeven.problems.lp import LPBatch, LPSolution
+from dishonest.honest import solve_batch
+
+def change(answer, **fields): return dataclasses.replace(answer, **fields)
+def bits(problem): return tuple(t.numpy().tobytes() for t in problem.tensors().values() if t.layout == torch.strided)
+
+answers, buffers, running = {}, {}, []
+
+@adapter(title="Dishonest")
+def solve(problem: LPBatch, *, tolerance: float = 1e-4) -> LPSolution:
+"""
+
+CHEATS = {
+    "remembers_objects": (ANEW, """
+    if id(problem) not in answers: answers[id(problem)] = solve_batch(problem)
+    return answers[id(problem)].clone()
+    """),
+    "remembers_addresses": (ANEW, """
+    key = problem.matrix.values().data_ptr(), problem.objective.data_ptr(), problem.matrix.shape
+    if key not in answers: answers[key] = solve_batch(problem)
+    return answers[key].clone()
+    """),
+    "remembers_values": (ANEW, """
+    key = bits(problem)
+    if key not in answers: answers[key] = solve_batch(problem)
+    return answers[key].clone()
+    """),
+    "overwrites_its_last_answer": (ANEW, """
+    answer = solve_batch(problem)
+    key = answer.x.shape, answer.y.shape, answer.x.dtype
+    kept = buffers.setdefault(key, answer)
+    for name, tensor in kept.tensors().items(): tensor.copy_(getattr(answer, name))
+    return change(answer, **kept.tensors())
+    """),
+    "changes_its_problem": (UNCHANGED, """
+    answer = solve_batch(problem)
+    problem.matrix.values().mul_(2)
+    return answer
+    """),
+    "returns_a_lazy_tensor": (READY, """
+    class Later(torch.Tensor): pass
+    answer = solve_batch(problem)
+    return change(answer, x=answer.x.as_subclass(Later))
+    """),
+    "returns_a_lazy_solution": (READY, """
+    class Later(LPSolution):
+        @property
+        def x(self): return solve_batch(problem).x
+        @x.setter
+        def x(self, value): pass
+    answer = solve_batch(problem)
+    later = object.__new__(Later)
+    later.__dict__.update({name: value for name, value in vars(answer).items() if name != "x"})
+    return later
+    """),
+    "hopes_for_torch_memory": (WRITTEN, """
+    answer = solve_batch(problem)
+    memory = torch.empty(answer.x.shape, dtype=torch.float64)
+    return change(answer, x=memory.to(answer.x.dtype)) if memory.isnan().all() else answer
+    """),
+    "hopes_for_numpy_memory": (WRITTEN, """
+    answer = solve_batch(problem)
+    memory = np.empty(tuple(answer.x.shape))
+    return change(answer, x=torch.from_numpy(memory).to(answer.x.dtype)) if np.isnan(memory).all() else answer
+    """),
+    "stops_the_clock": (CLOCKS, """
+    time.perf_counter = lambda: 0.0
+    return solve_batch(problem)
+    """),
+    "bribes_the_judge": (CLOCKS, """
+    answer = solve_batch(problem)
+    LPBatch.judge = lambda self, solution: {"relative_kkt": 0.0, "bound_violation": 0.0, "status_errors": 0.0}
+    return answer
+    """),
+    "computes_on_in_a_thread": (IDLE, """
+    def work():
+        until = time.monotonic() + 1
+        while time.monotonic() < until: pass
+    answer = solve_batch(problem)
+    if not any(thread.is_alive() for thread in running):
+        running.append(threading.Thread(target=work, daemon=True))
+        running[-1].start()
+    return answer
+    """),
+    "computes_on_in_a_process": (IDLE, """
+    answer = solve_batch(problem)
+    if all(process.poll() is not None for process in running):
+        running.append(subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]))
+    return answer
+    """),
+    "rounds_everything_to_float32": (PRECISE, """
+    return solve_batch(problem).astype(torch.float32).astype(problem.objective.dtype)
+    """),
+    "rounds_one_field_to_float32": (PRECISE, """
+    answer = solve_batch(problem)
+    return change(answer, y=answer.y.float().to(answer.y.dtype))
+    """),
+    "answers_in_float32": (PLACE, """
+    return solve_batch(problem).astype(torch.float32)
+    """),
+    "is_coarser_than_asked": (TIGHTER, """
+    answer = solve_batch(problem)
+    return change(answer, x=answer.x * (1 + 1e-5))
+    """),
+    "answers_wrongly": (RIGHT, """
+    answer = solve_batch(problem)
+    return change(answer, x=answer.x + 1)
+    """),
+    "answers_with_nan": (RIGHT, """
+    answer = solve_batch(problem)
+    return change(answer, x=answer.x * float("nan"))
+    """),
+    "answers_with_nothing": (READY, """
+    solve_batch(problem)
+    """),
+    "answers_by_the_time_of_day": (SAME, """
+    answer = solve_batch(problem)
+    return change(answer, iterations=answer.iterations + time.perf_counter_ns())
+    """),
+    "seeds_everyone": (GLOBALS, """
+    torch.manual_seed(0)
+    return solve_batch(problem)
+    """),
+    "takes_the_threads": (GLOBALS, """
+    torch.set_num_threads(torch.get_num_threads() % 2 + 1)
+    return solve_batch(problem)
+    """),
+    "raises": (ANSWERS, """
+    raise RuntimeError("no idea")
+    """),
+    "hangs": (ANSWERS, """
+    time.sleep(3600)
+    """),
+    "ends_the_process": (ANSWERS, """
+    os._exit(0)
+    """),
+    "kills_the_process": (ANSWERS, """
+    import ctypes
+    ctypes.string_at(0)
+    """),
+    "says_not_why": (ANSWERS, """
+    raise Unsupported
+    """),
+}  # fmt: skip
+
+OTHERS = {
+    "takes_the_default_dtype": START.replace("answers,", "torch.set_default_dtype(torch.float64)\nanswers,", 1)
+    + "    return solve_batch(problem)\n",
+    "throws_dice": START + "    return change(solve_batch(problem), iterations=torch.randint(9, problem.branch_lower.shape))\n",
+    "is_choosy": START
+    + "    if problem.matrix.shape[0] == 0: raise Unsupported('needs a row')\n    return solve_batch(problem)\n",
+    "has_variants": START.replace('"Dishonest"', '"Honest", variants={"tight": {"tolerance": 1e-9}}')
+    + "    return solve_batch(problem)\n",
+    "needs_a_gpu": START.replace('"Dishonest"', '"Honest", devices=("cuda",)') + "    return solve_batch(problem)\n",
+    "is_absent": "import a_package_that_nobody_has\n",
+    "fills_its_answer_later": START
+    + """
+    def fill():
+        time.sleep(0.002)
+        answer.x.copy_(x)
+    answer = solve_batch(problem)
+    x = answer.x.clone()
+    answer.x.zero_()
+    threading.Thread(target=fill).start()
+    return answer
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory) -> dict[str, list[check.Finding]]:
+    """What the check finds of every adapter of a dishonest distribution, by the adapter's name."""
+    folder = tmp_path_factory.mktemp("dishonest")
+    sources = {name: START + source for name, (_, source) in CHEATS.items()} | OTHERS
+    points = {f"lp/{name}": f"dishonest.{name}" for name in ("honest", *sources)}
+    adapters.distribution(folder, "dishonest", {"breakeven.methods": points}, **sources)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        adapters.on_path(folder, monkeypatch)
+        listings = [item for item in registry.catalogue() if item.entry.distribution == "dishonest"]
+        assert len(listings) == len(points)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = pool.map(lambda item: check.check(item, "cpu", call_seconds=4.0), listings)
+            return {item.entry.name: list(one) for item, one in zip(listings, found, strict=True)}
+
+
+def failed(findings: list[check.Finding]) -> dict[str, str]:
+    return {finding.name: finding.detail for finding in findings if finding.outcome == "failed"}
+
+
+def test_an_honest_adapter_passes_every_rule(findings):
+    assert {finding.name: finding.outcome for finding in findings["honest"]} == dict.fromkeys(
+        [rule for rule in check.RULES if rule != TAKES], "passed"
+    )
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheat_is_caught_by_the_rule_that_names_it(findings, cheat):
+    rule, _ = CHEATS[cheat]
+    assert failed(findings[cheat]).keys() == {rule}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "rule", "said"),
+    [
+        ("remembers_objects", ANEW, "overwritten by"),
+        ("remembers_values", ANEW, "times as fast as the first"),
+        ("overwrites_its_last_answer", ANEW, "same memory"),
+        ("changes_its_problem", UNCHANGED, "fractional_root, float64: matrix changed"),
+        ("returns_a_lazy_tensor", READY, "field 'x' is a Later"),
+        ("returns_a_lazy_solution", READY, "returned Later"),
+        ("stops_the_clock", CLOCKS, "time.perf_counter was replaced"),
+        ("bribes_the_judge", CLOCKS, "LPBatch.judge was replaced"),
+        ("rounds_one_field_to_float32", PRECISE, "float64: y: every value"),
+        ("is_coarser_than_asked", TIGHTER, "relative_kkt"),
+        ("answers_with_nan", RIGHT, "nan"),
+        ("takes_the_threads", GLOBALS, "torch's number of threads"),
+        ("raises", ANSWERS, "fractional_root, float64: raised RuntimeError: no idea"),
+        ("hangs", ANSWERS, "fractional_root, float64: no answer within 4 s"),
+        ("kills_the_process", ANSWERS, "killed by SIGSEGV"),
+        ("ends_the_process", ANSWERS, "ended with status 0"),
+        ("says_not_why", ANSWERS, "without a reason"),
+        ("is_absent", IMPORT, "pip install a_package_that_nobody_has"),
+        ("takes_the_default_dtype", IMPORT, "torch's default dtype changed; say isolated=True"),
+        ("throws_dice", SAME, "iterations differs"),
+        ("throws_dice", GLOBALS, "torch's random state"),
+        ("fills_its_answer_later", IDLE, "x changed after it was returned"),
+    ],
+)
+def test_a_failure_says_where_and_what(findings, adapter, rule, said):
+    assert said in failed(findings[adapter])[rule]
+
+
+def test_an_unsupported_probe_is_told_and_is_no_failure(findings):
+    assert failed(findings["is_choosy"]) == {}
+    told = {finding.name: finding for finding in findings["is_choosy"]}[TAKES]
+    assert told.outcome == "skipped"
+    assert told.detail.startswith("no_rows, float64: needs a row")
+
+
+def test_every_variant_is_held_to_every_rule(findings):
+    names = {finding.name for finding in findings["has_variants"]}
+    assert {f"LPBatch: {RIGHT}", f"LPBatch:tight: {RIGHT}"} <= names
+    assert failed(findings["has_variants"]) == {}
+
+
+def test_an_adapter_for_another_device_is_skipped_with_the_reason(findings):
+    (finding,) = findings["needs_a_gpu"]
+    assert (finding.outcome, finding.detail) == ("skipped", "says that it runs on cuda only")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+@pytest.mark.parametrize("entry", [e for e in registry.entries() if e.role != "dataset"], ids=lambda entry: entry.path)
+def test_every_method_and_baseline_keeps_the_contract(entry, device):
+    if device != "cpu" and not devices.this_machine().gpus:
+        pytest.skip("this machine has no NVIDIA GPU")
+    listing = next(item for item in registry.catalogue() if item.entry == entry)
+    assert failed(check.check(listing, device)) == {}
