@@ -233,7 +233,7 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakeven.worker", str(write)],
                 stdin=subprocess.PIPE, stdout=stderr, stderr=stderr, pass_fds=[write], start_new_session=True, cwd=folder,
-                env=os.environ | devices.thread_environment(cell.threads) | {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1"},
+                env=environment(cell.threads, folder),
             )  # fmt: skip
         os.close(write)
         try:
@@ -247,7 +247,7 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             verdict = None
         finally:
             os.close(read)
-            end(process)
+            end(process, folder)
         run.stderr = "\n".join(errors.read_text(errors="replace").splitlines()[-20:])[-4000:]
     if verdict is None and not run.done and not run.ended:
         verdict = _how_it_died(process.returncode, run)
@@ -295,18 +295,25 @@ def _resident(pid: int) -> int:
     return total
 
 
-def end(process: subprocess.Popen) -> None:
+def environment(threads: int, mark: str) -> dict[str, str]:
+    """The environment of a worker: numerical libraries held to a number of threads, and a mark that all it starts inherit."""
+    fixed = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "BREAKEVEN_WORKER": mark}
+    return os.environ | devices.thread_environment(threads) | fixed
+
+
+def end(process: subprocess.Popen, mark: str) -> None:
     """End the worker with everything that it started: no adapter can refuse SIGKILL, nor leave its session behind."""
-    try:
+    strays = []
+    with contextlib.suppress(psutil.Error):
         strays = psutil.Process(process.pid).children(recursive=True)
-    except psutil.Error:
-        strays = []
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    for stray in strays:
-        with contextlib.suppress(psutil.Error):
-            stray.kill()
     process.wait()
+    # What moved to a session of its own may have lost its parent as well; the environment is all that still tells.
+    for other in [*strays, *psutil.process_iter()]:
+        with contextlib.suppress(psutil.Error):
+            if other in strays or other.environ().get("BREAKEVEN_WORKER") == mark:
+                other.kill()
 
 
 def _how_it_died(code: int, run: _Run) -> tuple[str, str]:

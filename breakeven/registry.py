@@ -18,6 +18,9 @@ import pathlib
 import pkgutil
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 import traceback
 import typing
 
@@ -26,6 +29,9 @@ import platformdirs
 from breakeven.contract import BadInput, Contest
 
 ROLES = {"methods": "method", "baselines": "baseline", "datasets": "dataset"}
+
+IMPORT_SECONDS = 120.0
+"""For the import of one module; heavy libraries take ten to twenty on a busy machine."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,23 +241,41 @@ def _listing(entry: Entry, facts: dict) -> Listing:
 
 
 def _describe(missing: list[Entry]) -> dict[Entry, dict]:
-    """Ask a separate process about entries; where it dies, the entry at hand is to blame and the rest goes on."""
+    """Ask a separate process about entries; where it dies or hangs, the entry at hand is to blame and the rest goes on."""
     described: dict[Entry, dict] = {}
     while todo := [entry for entry in missing if entry not in described]:
         names = [[entry.role, entry.module] for entry in todo]
         read, write = os.pipe()
-        with open(read) as answers:
+        with tempfile.TemporaryFile("w+", errors="replace") as stderr, open(read) as answers:
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakeven.registry", str(write), json.dumps(names)],
-                pass_fds=[write], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                pass_fds=[write], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
             )  # fmt: skip
             os.close(write)
-            lines = [json.loads(line) for line in answers]
-        stderr = process.communicate()[1]
+            lines = []
+            while len(lines) < len(todo):
+                since = time.monotonic()
+                limit = threading.Timer(IMPORT_SECONDS, process.kill)
+                limit.start()
+                line = answers.readline()
+                limit.cancel()
+                if not line:
+                    break
+                lines.append(json.loads(line))
+            else:
+                process.kill()  # all is said; a thread that an import left behind would keep it from ending
+            process.wait()
+            stderr.seek(0)
+            last = (stderr.read().strip().splitlines() or ["no message"])[-1]
         described.update(zip(todo, lines, strict=False))
         if len(lines) < len(todo):
-            last = (stderr.strip().splitlines() or ["no message"])[-1]
-            described[todo[len(lines)]] = {"error": f"its import ended the process ({process.returncode}): {last}"}
+            hung = time.monotonic() - since >= IMPORT_SECONDS
+            how = (
+                f"took longer than {IMPORT_SECONDS:g} s"
+                if hung
+                else f"ended the process ({process.returncode}): {last}"
+            )
+            described[todo[len(lines)]] = {"error": f"its import {how}"}
     return described
 
 

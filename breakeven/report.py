@@ -141,7 +141,8 @@ def number(value: float) -> str:
 
 def size_text(size: float) -> str:
     """A measured size, which is a whole number more often than not."""
-    return f"{size:,.0f}" if float(size).is_integer() else number(size)
+    whole = math.isclose(size, round(size), rel_tol=1e-9)  # it may have been to a logarithm and back
+    return f"{size:,.0f}" if whole else number(size)
 
 
 def frame(records: Sequence[Record]) -> pandas.DataFrame:
@@ -167,7 +168,7 @@ def frame(records: Sequence[Record]) -> pandas.DataFrame:
                 "commit": record.commit, "key": record.key, "command": record.command,
             }
         )  # fmt: skip
-    return pandas.DataFrame(rows)
+    return pandas.DataFrame([{name: _encodable(value) for name, value in row.items()} for row in rows])
 
 
 def machine_report(store: Store) -> dict:
@@ -256,6 +257,11 @@ def _crossing(line: winmap.Line, crossing: winmap.Crossing) -> str:
     falling = line.baseline if rising == line.method else line.method
     text = f"{rising} overtakes {falling} at {interval(crossing.size, crossing.low, crossing.high)} {line.axis}"
     return text + (" (extrapolated)" if crossing.extrapolated else "")
+
+
+def _encodable(value):
+    """Text that every file format takes: a file's name that is not UTF-8 comes in as lone surrogates."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _instance(record: Record) -> str:

@@ -3,17 +3,16 @@
 **Estimate.** Both calls of a pair see the same machine, so its state cancels in the pair's log-ratio; the order A B B A
 cancels a linear drift as well. A block's log-ratio is the mean of its two pairs', and blocks are the unit of replication:
 single samples of one block are not independent. The estimate over blocks is a 20 % trimmed mean, since interrupted calls
-are common (8 % in measurements) and hit one side at a time, with the Student t interval of Tukey and McLaughlin (1963) on
-the winsorised variance (Yuen 1974). A percentile bootstrap, the usual choice, covers far too little at 3 to 12 blocks.
-Under ``TRIM_FROM`` blocks nothing is trimmed: too few degrees of freedom would be left, and an interrupted call only makes
-the interval wide. Under ``FEWEST`` blocks (calls so long that the budget ends first) the spread cannot be estimated, and
-the interval is that of an assumed noise, larger than any that was measured.
+are common (8 % on shared machines) and hit one side at a time, with the Student t interval of Tukey and McLaughlin (1963)
+on the winsorised variance (Yuen 1974). A percentile bootstrap, the usual choice, covers far too little at 3 to 12 blocks.
+Under ``TRIM_FROM`` blocks there is nothing to trim, and an interrupted call only makes the interval wide. Under ``FEWEST``
+blocks (calls so long that the budget ends first) the spread cannot be estimated, and the interval is that of an assumed
+noise, larger than any that was measured.
 
-**Stopping.** Looking often and stopping at a lucky moment would claim too much. There are ``LOOKS`` looks, at fixed numbers
-of blocks, and the chance of a false claim is split over them (Bonferroni): a winner is claimed by an interval whose false
-alarms are 1 % in total, and which lies outside of the ±5 % zone; a tie by two one-sided tests (Schuirmann 1987) with 5 % in
-total, inside ±10 %. Where the budget ends between two looks, the level of the next look is used, which is then not taken.
-The published 95 % interval is taken at a level that makes up for the stopping; simulations in the tests hold its coverage.
+**Stopping.** Looking often and stopping at a lucky moment would claim too much. There are ``LOOKS`` looks, at fixed
+numbers of blocks, and the chance of a false claim is split over them (Bonferroni). A winner is claimed where an interval
+lies outside of the ±5 % zone, with false alarms of 1 % in total; a tie by two one-sided tests (Schuirmann 1987) with 5 % in
+total, inside ±10 %. Where the budget ends between two looks, the level of the next one is used, which is then not taken.
 
 Clock and timers are arguments, so that all of this is tested without sleeping.
 """
@@ -36,15 +35,15 @@ FALSE_ALARM = 0.01
 """Chance that a duel is claimed won where neither side is more than ``ZONE`` faster, over all looks, two-sided."""
 FALSE_TIE = 0.05
 """Chance that a tie is claimed where one side is more than ``TIE_ZONE`` faster, over all looks."""
-LEVEL = 0.04
-"""At which the 95 % interval is taken. A duel stops more readily where its blocks happen to agree, which costs a nominal
-95 % interval up to four points; at this level 92 to 99 % of intervals hold the truth, after stopping."""
+LEVEL = 0.03
+"""At which the published 95 % interval is taken. A duel stops more readily where its blocks happen to agree, which costs a
+nominal 95 % interval up to five points; at this level 91 to 99 % of intervals hold the truth after stopping."""
 ZONE = math.log(1.05)
 """A difference within 5 % is no win, however sure: code layout alone can make it."""
 TIE_ZONE = math.log(1.10)
 """What must be excluded for a tie; wider than ``ZONE``, else no number of blocks would settle a ratio near its edge."""
 TRIM = 0.2
-TRIM_FROM = 8
+TRIM_FROM = 5
 FEWEST = 3
 ASSUMED_SD = 0.35
 """Of a block's log-ratio where too few blocks tell it: twice the noisiest measured (0.15) and more."""

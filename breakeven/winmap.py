@@ -468,7 +468,8 @@ def _pool(points: Sequence[Point]) -> list[_Node]:
     if several:
         freedom = sum(len(cells) - 1 for cells in several)
         logs = [[cell.log_estimate for cell in cells] for cells in several]
-        total = sum(statistics.pvariance(values) * len(values) for values in logs) / freedom
+        # Less two thirds of a degree of freedom: as often too large as too small, where the plain estimate is mostly too small.
+        total = sum(statistics.pvariance(values) * len(values) for values in logs) / (freedom - 2 / 3)
         explained = (
             sum((len(cells) - 1) * statistics.fmean(cell.se**2 for cell in cells) for cells in several) / freedom
         )
@@ -558,7 +559,7 @@ def _zeros(
     numeric = [node.kind == "ratio" for node in near]
     values = sign * _draw(near, random)
     inner = slice(a - first, b - first + 1)
-    weights = [1 / max(node.ratio.se, 1e-9) ** 2 if node.ratio else 1.0 for node in near[inner]]
+    weights = [1 / max(node.ratio.se, 1e-3) ** 2 if node.ratio else 1.0 for node in near[inner]]
     values[:, inner] = _falling(values[:, inner], numpy.array(weights))
     zeros = numpy.where(values[:, inner.start] <= 0, -math.inf, math.inf)
     for left in range(inner.start, inner.stop - 1):

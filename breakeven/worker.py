@@ -122,7 +122,8 @@ class Player:
         seconds = (_clock() - start) / calls
         gc.enable()
         for solution in solutions:
-            _refuse_lazy(solution)
+            if complaint := unready(self.problem, solution):
+                raise _Ended("wrong", complaint)
             self._timed += 1
             if self._random.random() * self._timed < 1:  # each timed solution is as likely to be the judged one
                 self.solution = solution
@@ -133,6 +134,7 @@ class RemotePlayer:
     """A player in a process of its own, for adapters whose import changes global state (``isolated=True``)."""
 
     def __init__(self, job: dict, side: str):
+        self._side = side
         read, self._write = os.pipe()
         self._read, write = os.pipe()
         self._process = subprocess.Popen(
@@ -144,7 +146,7 @@ class RemotePlayer:
         self._ask({"job": job, "side": side})
 
     def prepare(self, announce) -> dict:
-        announce("import", "remote player")
+        announce("import", self._side)
         return self._call("prepare")
 
     def first_call(self) -> float:
@@ -280,17 +282,27 @@ def _make_problem(asked: dict):
         raise _Ended("bad_input", str(error), "both") from error
 
 
-def _refuse_lazy(solution) -> None:
-    """Answers must be there when the call returns: plain tensors in plain fields, nothing that computes when it is read."""
+def unready(problem, answer) -> str:
+    """Why an answer may still be computed when it is read, which the clock would not see; empty where it is all there.
+
+    Plain tensors and plain values in a solution of the track's own class: a subclass of either could compute on access.
+    """
     import torch
 
     from breakeven.problems import Solution
 
-    if not isinstance(solution, Solution):
-        raise _Ended("wrong", f"returned {type(solution).__name__}, not a solution of this track")
-    for name, value in vars(solution).items():
+    kind = type(answer)
+    if (
+        not isinstance(answer, Solution)
+        or getattr(sys.modules[type(problem).__module__], kind.__name__, None) is not kind
+    ):
+        return f"returned {kind.__name__}, not a solution of this track"
+    for name, value in vars(answer).items():
         if isinstance(value, torch.Tensor) and type(value) is not torch.Tensor:
-            raise _Ended("wrong", f"field {name!r} is a {type(value).__name__}, not a plain tensor")
+            return f"field {name!r} is a {type(value).__name__}, not a plain tensor"
+        if not isinstance(value, torch.Tensor | int | float | str | bytes | tuple | list | dict | None):
+            return f"field {name!r} is a {type(value).__name__}, neither a tensor nor a plain value"
+    return ""
 
 
 def _ending(error: Exception) -> tuple[str, str, str]:

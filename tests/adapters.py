@@ -88,7 +88,9 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4) -> LPSolution:
 """One LP after the other by HiGHS, without shortcuts: what dishonest adapters start from."""
 
 
-def distribution(folder: pathlib.Path, name: str, entry_points: Mapping[str, Mapping[str, str]], **sources: str) -> None:
+def distribution(
+    folder: pathlib.Path, name: str, entry_points: Mapping[str, Mapping[str, str]], **sources: str
+) -> None:
     """Write a package of modules and the metadata that an installer would leave beside it.
 
     Args:

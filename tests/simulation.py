@@ -19,13 +19,15 @@ from breakeven.winmap import Point
 class Noise:
     """Of one call's time, on the log scale.
 
-    ``interrupted`` is the share of calls that take 1 + Exp(1) times as long, ``state_sd`` that of the state of the machine,
-    which is drawn anew for each block of four calls, and ``drift`` the rise per call, which lasts for the whole duel.
+    ``interrupted`` is the share of calls that take 1 + Exp(1) times as long. ``state_sd`` is that of the state of the
+    machine, which is drawn anew for each block of four calls, and before a share ``jumps`` of the calls within it, where it
+    no longer cancels. ``drift`` is the rise per call, which lasts for the whole duel.
     """
 
     sd: float
     interrupted: float = 0.0
     state_sd: float = 0.0
+    jumps: float = 0.0
     drift: float = 0.0
 
 
@@ -34,6 +36,7 @@ NOISY = Noise(0.15)
 VERY_QUIET = Noise(0.01)
 INTERRUPTED = Noise(0.03, interrupted=0.08)
 DRIFTING = Noise(0.03, state_sd=0.25, drift=0.002)
+JUMPING = Noise(0.03, state_sd=0.25, jumps=0.1)
 WORST = Noise(0.15, interrupted=0.08, state_sd=0.25, drift=0.002)
 MODELS = {
     "very quiet": VERY_QUIET,
@@ -41,6 +44,7 @@ MODELS = {
     "noisy": NOISY,
     "interrupted": INTERRUPTED,
     "block state": DRIFTING,
+    "jumps": JUMPING,
     "worst": WORST,
 }
 
@@ -58,7 +62,7 @@ class Machine:
     def timer(self, seconds: float) -> Callable[[], float]:
         def time_one() -> float:
             noise = self.noise
-            if self.calls % 4 == 0:
+            if self.calls % 4 == 0 or self.draw.random() < noise.jumps:
                 self.state = self.draw.gauss(0, noise.state_sd)
             self.calls += 1
             log_factor = self.draw.gauss(0, noise.sd) + self.state + noise.drift * self.calls

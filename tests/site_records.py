@@ -46,7 +46,7 @@ def record(
 ) -> Record:
     """A cell whose sides truly take ``method`` and ``baseline`` seconds per call."""
     key = f"{name}-{instance}-{batch}-{changes.get('threads', 2)}-{seed}-{changes.get('machine', MACHINE)}"
-    blocks, stopped = simulation.duel(method, baseline, simulation.QUIET, seed=key, budget_seconds=120 * (method + baseline))
+    blocks, stopped = simulation.duel(method, baseline, simulation.QUIET, seed=ascii(key), budget_seconds=120 * (method + baseline))
     made = Record(
         key=key,
         contest=CONTEST,

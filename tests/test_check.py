@@ -7,6 +7,7 @@ import pytest
 
 from breakeven import check, devices, registry
 from breakeven.check import ANEW, ANSWERS, CLOCKS, GLOBALS, IDLE, IMPORT, PLACE, PRECISE, READY, RIGHT, SAME, TAKES
+
 from breakeven.check import TIGHTER, UNCHANGED, WRITTEN  # isort: skip
 
 START = """
@@ -161,7 +162,8 @@ CHEATS = {
 OTHERS = {
     "takes_the_default_dtype": START.replace("answers,", "torch.set_default_dtype(torch.float64)\nanswers,", 1)
     + "    return solve_batch(problem)\n",
-    "throws_dice": START + "    return change(solve_batch(problem), iterations=torch.randint(9, problem.branch_lower.shape))\n",
+    "throws_dice": START
+    + "    return change(solve_batch(problem), iterations=torch.randint(9, problem.branch_lower.shape))\n",
     "is_choosy": START
     + "    if problem.matrix.shape[0] == 0: raise Unsupported('needs a row')\n    return solve_batch(problem)\n",
     "has_variants": START.replace('"Dishonest"', '"Honest", variants={"tight": {"tolerance": 1e-9}}')
@@ -243,6 +245,20 @@ def test_a_cheat_is_caught_by_the_rule_that_names_it(findings, cheat):
 )
 def test_a_failure_says_where_and_what(findings, adapter, rule, said):
     assert said in failed(findings[adapter])[rule]
+
+
+def test_an_import_that_hangs_or_floods_or_leaves_a_thread_behind_does_not_hold_up_the_catalogue(tmp_path, monkeypatch):
+    sources = {
+        "floods": START + "    pass\nprint('noise' * 100_000, file=sys.stderr)\n",
+        "lingers": START + "    pass\nthreading.Thread(target=time.sleep, args=(3600,)).start()\n",
+        "hangs": "import time; time.sleep(3600)",
+    }
+    points = {f"lp/{name}": f"dishonest.{name}" for name in sources}
+    adapters.distribution(tmp_path, "dishonest", {"breakeven.methods": points}, **sources)
+    adapters.on_path(tmp_path, monkeypatch)
+    monkeypatch.setattr(registry, "IMPORT_SECONDS", 6.0)
+    errors = {item.entry.name: item.error for item in registry.catalogue() if item.entry.distribution == "dishonest"}
+    assert errors == {"floods": "", "lingers": "", "hangs": "its import took longer than 6 s"}
 
 
 def test_an_unsupported_probe_is_told_and_is_no_failure(findings):

@@ -17,7 +17,10 @@ from breakeven.winmap import Bound, Point
 FOURS = [2**power for power in range(4, 17, 2)]
 
 
-def record(method=Side("pdhg"), baseline=Side("simplex"), blocks=(), **fields):
+METHOD, BASELINE = Side("pdhg"), Side("simplex")
+
+
+def record(method=METHOD, baseline=BASELINE, blocks=(), **fields):
     defaults = {
         "key": "k", "contest": "lp/children", "dataset": "cover", "sizes": {"rows": 100, "batch": 4}, "seed": 0,
         "device": "cpu", "threads": 1, "given": {}, "problem": {"nonzeros": 500.0}, "machine": "m",
@@ -304,7 +307,7 @@ def test_censored_instances_count_as_beyond_all_others():
 
 def test_instances_that_differ_widen_the_interval():
     calm = winmap.break_even(points((1.0, 1.01), (0.5, 0.51), (-0.5, -0.51), (-1.0, -1.01)))
-    wild = winmap.break_even(points((0.8, 1.2), (0.3, 0.7), (-0.7, -0.3), (-1.2, -0.8)))
+    wild = winmap.break_even(points((0.95, 1.05), (0.45, 0.55), (-0.55, -0.45), (-1.05, -0.95)))
     assert wild.low < calm.low < calm.high < wild.high
 
 
@@ -349,13 +352,15 @@ def swept(noise, sizes, sweeps=500, **options):
         ("quiet", 1.025),
         ("block state", 1.025),
         ("interrupted", 1.04),
+        ("jumps", 1.05),
         ("noisy", 1.06),
         ("worst", 1.07),
     ],
 )
-@pytest.mark.parametrize("power", [1, 2])
-def test_the_interval_of_a_break_even_size_covers(model, largest_error, power):
-    found, covered, error = swept(simulation.MODELS[model], [2**p for p in range(4, 17, power)])
+@pytest.mark.parametrize(("factor", "sweeps"), [(2, 500), (4, 1000)])
+def test_the_interval_of_a_break_even_size_covers(model, largest_error, factor, sweeps):
+    sizes = FOURS if factor == 4 else [2**power for power in range(4, 17)]
+    found, covered, error = swept(simulation.MODELS[model], sizes, sweeps)
     assert found >= 0.98
     assert 0.90 <= covered <= 0.99
     assert error < largest_error
@@ -368,16 +373,16 @@ def test_it_covers_on_a_grid_as_coarse_as_a_factor_of_eight(model):
     assert 0.90 <= covered <= 0.99
 
 
-@pytest.mark.parametrize(("instances", "scatter"), [(2, 0.0), (2, 0.1), (3, 0.1), (3, 0.4), (8, 0.2)])
+@pytest.mark.parametrize(("instances", "scatter"), [(2, 0.0), (2, 0.1), (3, 0.1), (3, 0.4)])
 @pytest.mark.parametrize("model", ["quiet", "noisy"])
 def test_it_covers_where_instances_differ(model, instances, scatter):
     noise = simulation.MODELS[model]
-    found, covered, _ = swept(noise, FOURS, sweeps=250, instances=instances, scatter=scatter)
+    found, covered, _ = swept(noise, FOURS, instances=instances, scatter=scatter)
     assert found > 0.94
     assert 0.90 <= covered <= 0.99
 
 
-@pytest.mark.parametrize("model", ["very quiet", "quiet", "noisy", "interrupted", "block state", "worst"])
+@pytest.mark.parametrize("model", ["very quiet", "quiet", "noisy", "interrupted", "block state", "jumps", "worst"])
 def test_equals_have_no_break_even_size(model):
     kinds = []
     for seed in range(100):

@@ -100,9 +100,11 @@ def duration(seconds: float | None) -> str:
 
 
 def compact(value: float) -> str:
-    """A size that fits under a tick: ``64``, ``3.2k``, ``52k``, ``1.5M``."""
+    """A size that fits under a tick: ``64``, ``1024``, ``3.2k``, ``52k``, ``1.5M``."""
+    if value < 10_000 and value % 100:
+        return f"{value:.4g}" if value >= 1 else f"{value:.2g}"
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size * (1 if unit != "k" else 2):
+        if value >= size:
             return f"{value / size:.2g}{unit}" if value < 10 * size else f"{value / size:.0f}{unit}"
     return f"{value:.3g}"
 
@@ -130,12 +132,17 @@ def scaling(line: winmap.Line, found: winmap.BreakEven, title: str, records: Seq
         steps = []
         for (_, x), (y, low, high, shape) in sorted((p, v) for p, v in pooled.items() if p[0] == side):
             plain = "circle" if side == "method" else "square"
-            told = f"{name}, {line.axis} {report.number(x) if x % 1 else f'{x:,.0f}'}: "
+            told = f"{name}, {line.axis} {report.size_text(x)}: "
             told += f"more than {duration(y)}" if shape == "arrow" else f"{duration(y)} [{duration(low)}, {duration(high)}]"
             told += ", judged wrong" if shape == "cross" else ""
             whisker = (None, None) if shape == "arrow" else (y_scale(low), y_scale(high))
             marks.append(Mark(x_scale(x), y_scale(y), shape if shape != "point" else plain, side, told, *whisker))
-            steps.append(f"{x_scale(x):.1f},{y_scale(y):.1f}")
+            # Nothing is known of the way to a time-out: the path stops before it, and starts anew after it.
+            if shape != "arrow":
+                steps.append(f"{x_scale(x):.1f},{y_scale(y):.1f}")
+            elif steps:
+                paths.append((side, " ".join(steps)))
+                steps = []
         paths.append((side, " ".join(steps)))
     asked = line.axis == line.driver
     return Plot(
