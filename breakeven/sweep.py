@@ -76,11 +76,13 @@ def plan(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing])
     threads = choice.threads or devices.available_cores()
     if not 1 <= threads <= devices.available_cores():
         raise BadInput(f"{threads} threads asked, but this process may use 1 to {devices.available_cores()}")
+    # Variants are many and close to each other: they are measured where they are asked for, and in the full profile.
+    usual = [name for name in named if ":" not in name or choice.profile == "full"]
     cells = []
     for grid in _grids(sweep, choice, listings):
         data = registry.find("dataset", f"{contest.track}/{grid.dataset}", listings)
         for sizes, seed in grid.problems():
-            for name in wanted or list(named):
+            for name in wanted or usual:
                 cells.append(Cell(contest, named[name], named[contest.baseline], data, sizes, seed, device, threads))
     return sorted(cells, key=lambda cell: _difficulty(cell.sizes))
 

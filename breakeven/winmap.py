@@ -343,7 +343,9 @@ def _incomparable(method: Side, baseline: Side) -> dict[str, typing.Any]:
     """One side never had its turn. That it was not asked, or cannot take the problem, is no loss."""
     idle = [side for side in (method, baseline) if side.status not in ("ok", *LOST)]
     word = "unsupported" if any(side.status == "unsupported" for side in idle) else "skipped"
-    return {"winner": word, "reason": "; ".join(dict.fromkeys(_why(side) for side in idle))}
+    told = {side.reason for side in idle}
+    reason = told.pop() if len(told) == 1 else "; ".join(dict.fromkeys(_why(side) for side in idle))
+    return {"winner": word, "reason": reason}
 
 
 def _by_default(record: Record, loser: Side, winner: Side, sign: int) -> dict[str, typing.Any]:

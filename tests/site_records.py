@@ -46,7 +46,9 @@ def record(
 ) -> Record:
     """A cell whose sides truly take ``method`` and ``baseline`` seconds per call."""
     key = f"{name}-{instance}-{batch}-{changes.get('threads', 2)}-{seed}-{changes.get('machine', MACHINE)}"
-    blocks, stopped = simulation.duel(method, baseline, simulation.QUIET, seed=ascii(key), budget_seconds=120 * (method + baseline))
+    blocks, stopped = simulation.duel(
+        method, baseline, simulation.QUIET, seed=ascii(key), budget_seconds=120 * (method + baseline)
+    )
     made = Record(
         key=key,
         contest=CONTEST,
@@ -56,7 +58,9 @@ def record(
         device="cpu",
         threads=2,
         given={"tolerance": 1e-4},
-        method=Side(name, first_call_seconds=3 * method + 0.4, peak_bytes=nonzeros * 900, judged={"relative_kkt": 8.1e-5}),
+        method=Side(
+            name, first_call_seconds=3 * method + 0.4, peak_bytes=nonzeros * 900, judged={"relative_kkt": 8.1e-5}
+        ),
         baseline=Side("simplex", first_call_seconds=baseline, judged={"relative_kkt": 2e-12}),
         blocks=blocks,
         stopped=stopped,
@@ -67,7 +71,7 @@ def record(
         started_at="2026-01-02T03:04:05+00:00",
         limit_seconds=30.0,
         budget_seconds=2.0,
-        command=f"breakeven run {CONTEST} --method {name} --dataset miplib --size instance={instance} --size batch={batch} --again",
+        command=f"breakeven run {CONTEST} --method {name} --dataset miplib --size instance={instance} --size batch={batch}",
     )
     return dataclasses.replace(made, **changes)
 
@@ -98,7 +102,9 @@ def sweep(name: str = "batched_pdhg", speed: float = 1.0, **changes) -> list[Rec
     for instance, nonzeros, pivots, iterations in INSTANCES:
         for batch in BATCHES:
             simplex = batch * (2e-4 + pivots * nonzeros * 1.6e-9 + pivots * 1e-5)
-            pdhg = (1.2e-3 + iterations * (1.5e-5 + nonzeros * (0.25 + 0.75 * batch) * 1.1e-10 * math.sqrt(batch))) / speed
+            pdhg = (
+                1.2e-3 + iterations * (1.5e-5 + nonzeros * (0.25 + 0.75 * batch) * 1.1e-10 * math.sqrt(batch))
+            ) / speed
             one = record(pdhg, simplex, instance=instance, batch=batch, nonzeros=nonzeros, name=name, **changes)
             claims = {"iterations_median": float(iterations), "status_optimal": float(batch)}
             made.append(
@@ -113,17 +119,23 @@ def sweep(name: str = "batched_pdhg", speed: float = 1.0, **changes) -> list[Rec
         made.append(ended(klein, "method", "unsupported", "no fractional variable at the root"))
     for batch in (1, 4):
         made.append(wrong(record(0.02, 0.05, instance="p0201", batch=batch, nonzeros=1923, name=name, **changes)))
-    made.append(timed_out(record(2.0, 50.0, instance="mkc", batch=64, nonzeros=17038, name=name, **changes), "baseline"))
+    made.append(
+        timed_out(record(2.0, 50.0, instance="mkc", batch=64, nonzeros=17038, name=name, **changes), "baseline")
+    )
     made.append(timed_out(record(60.0, 8.0, instance="mkc", batch=1, nonzeros=17038, name=name, **changes), "method"))
     both = record(60.0, 50.0, instance="mkc", batch=16, nonzeros=17038, name=name, **changes)
     made.append(timed_out(timed_out(both, "method"), "baseline"))
     crash = record(1.0, 0.3, instance="mkc", batch=4, nonzeros=17038, name=name, **changes)
-    made.append(ended(crash, "method", "crash", "the worker died: signal 11", stderr="Fatal Python error:\nSegmentation fault"))
+    made.append(
+        ended(crash, "method", "crash", "the worker died: signal 11", stderr="Fatal Python error:\nSegmentation fault")
+    )
     for rows, law in ((50, 0.5), (150, 0.95), (450, 2.5)):
         for batch in (4, 32):
             for seed in (0, 1):
                 time = 1e-5 * rows * batch * (1 + 0.1 * seed)
-                one = record(time * law / speed, time, batch=batch, nonzeros=rows * 40 + seed, name=name, seed=seed, **changes)
+                one = record(
+                    time * law / speed, time, batch=batch, nonzeros=rows * 40 + seed, name=name, seed=seed, **changes
+                )
                 sizes = {"rows": rows, "batch": batch}
                 problem = {"name": f"set_cover_{rows}x{rows * 2}", "nonzeros": rows * 40 + seed, "children": batch}
                 key = one.key.replace("10teams", f"set_cover-{rows}")

@@ -30,7 +30,7 @@ def results(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("results")
     for batch in (1, 8):
         breakeven(
-            "run", "lp/strong_branching", "--dataset", "set_cover", "--size", "rows=40", "--size", f"batch={batch}",
+            "run", "lp/strong_branching", "--dataset", "set_cover", "--size", "rows=50", "--size", f"batch={batch}",
             "--results", str(folder),
         )  # fmt: skip
     return folder
@@ -41,7 +41,7 @@ def test_a_run_leaves_records_and_a_second_one_finds_them(results):
     assert {(record.method.name, record.status) for record in before} == {("simplex", "ok"), ("batched_pdhg", "ok")}
     assert all(record.method.peak_bytes is not None and record.blocks for record in before)
     said = breakeven(
-        "run", "lp", "--dataset", "set_cover", "--size", "rows=40", "--size", "batch=8", "--results", str(results)
+        "run", "lp", "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=8", "--results", str(results)
     )
     assert "2 of 2 cells have a record" in said
     assert Store(results).load() == before
@@ -72,7 +72,7 @@ def test_json_of_a_run_is_a_line_per_record(results):
         "--dataset",
         "set_cover",
         "--size",
-        "rows=40",
+        "rows=50",
         "--size",
         "batch=8",
         "--results",
@@ -169,7 +169,7 @@ def test_a_new_adapter_appears_everywhere_without_touching_anything_else(new_ada
     (sweep,) = registry.sweeps("lp/strong_branching")
     assert any(method == "written_by_the_tests" for method, _, _ in sweep.cells_by_parameters())
     said = breakeven(
-        "run", "lp", "--method", "written_by_the_tests", "--dataset", "set_cover", "--size", "rows=40", "--size", "batch=1",
+        "run", "lp", "--method", "written_by_the_tests", "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=1",
         "--results", str(tmp_path), fails=True,
     )  # fmt: skip
     assert "written_by_the_tests is not written yet" in said
@@ -218,7 +218,7 @@ def test_an_adapter_of_another_distribution_enters_by_its_entry_point(tmp_path):
         )
 
     assert "From elsewhere" in run("list").stdout
-    sizes = ["--dataset", "set_cover", "--size", "rows=40", "--size", "batch=1"]
+    sizes = ["--dataset", "set_cover", "--size", "rows=50", "--size", "batch=1"]
     answer = run("run", "lp", "--method", "elsewhere", *sizes, "--results", str(tmp_path / "results"))
     assert "always busy" in answer.stderr
     (record,) = Store(tmp_path / "results").load()

@@ -1,9 +1,10 @@
 """Records survive: round trips, torn lines, two writers at once, writers that are killed."""
 
 import dataclasses
-import multiprocessing
-import os
+import pathlib
 import signal
+import subprocess
+import sys
 import time
 import warnings
 
@@ -72,30 +73,34 @@ def test_a_record_of_another_schema_is_not_misread(tmp_path):
         assert store.load() == []
 
 
-def _write_many(folder: str, name: str, count: int) -> None:
-    for number in range(count):
-        Store(folder).append(example(f"{name}{number}", method=Side("m", stderr="x" * 5000)))
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_records import example, Side, Store
+for number in range(int(sys.argv[4])):
+    Store(sys.argv[2]).append(example(f"{sys.argv[3]}{number}", method=Side("m", stderr="x" * 5000)))
+"""
+
+
+def writer(folder: pathlib.Path, name: str, count: int) -> subprocess.Popen:
+    """Another process that appends ``count`` records whose keys begin with ``name``."""
+    here = str(pathlib.Path(__file__).parent)
+    return subprocess.Popen([sys.executable, "-c", WRITER, here, str(folder), name, str(count)])
 
 
 def test_two_writers_at_once_lose_nothing(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write_many, args=(str(tmp_path), name, 40)) for name in "ab"]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    writers = [writer(tmp_path, name, 40) for name in "ab"]
+    assert [process.wait(timeout=60) for process in writers] == [0, 0]
     assert len(Store(tmp_path).load()) == 80
 
 
 def test_a_writer_killed_at_any_moment_corrupts_nothing(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    writer = context.Process(target=_write_many, args=(str(tmp_path), "k", 100_000))
-    writer.start()
+    process = writer(tmp_path, "k", 100_000)
     path = Store(tmp_path).path("here", "lp/strong_branching")
-    while not path.exists() or path.stat().st_size < 200_000:
+    while process.poll() is None and (not path.exists() or path.stat().st_size < 200_000):
         time.sleep(0.01)
-    os.kill(writer.pid, signal.SIGKILL)
-    writer.join()
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     whole = path.read_bytes().count(b"\n")
     Store(tmp_path).append(example("after"))
     with warnings.catch_warnings():

@@ -83,6 +83,7 @@ class Detail:
     symbol: str
     instance: str
     size: str
+    where: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,8 +273,9 @@ def _detail(contest: Contest, record: Record, verdict: winmap.CellVerdict, ancho
     sizes = [f"{size} {value}" for size, value in record.sizes.items() if size != axis and not isinstance(value, str)]
     if sizes:
         name = f"{record.dataset} " + ", ".join(sizes) + (f", seed {record.seed}" if record.seed else "")
-    size = record.sizes.get(axis, record.problem.get(axis, ""))
-    return Detail(anchors.make("r", record.key), record, verdict, kind, KINDS[kind][0], name, str(size))
+    size = str(record.sizes.get(axis, record.problem.get(axis, "")))
+    where = f"{name}, {axis} {size}" if size else name
+    return Detail(anchors.make("r", record.key), record, verdict, kind, KINDS[kind][0], name, size, where)
 
 
 def _view(contest, who, details: Sequence[Detail], lines: Sequence[report.LineReport], anchors: "_Anchors") -> View:
@@ -313,7 +315,9 @@ def _headline(method: str, baseline: str, tally: Mapping[str, int]) -> str:
     if tally["method"] == compared:
         return f"{method} is faster in all {of}." if compared > 1 else f"{method} is faster in the one cell compared."
     if tally["baseline"] == compared:
-        return f"{baseline} is faster in all {of}." if compared > 1 else f"{baseline} is faster in the one cell compared."
+        return (
+            f"{baseline} is faster in all {of}." if compared > 1 else f"{baseline} is faster in the one cell compared."
+        )
     return f"{method} is faster in {tally['method']} {of}, {baseline} in {tally['baseline']}."
 
 
@@ -324,8 +328,7 @@ def _extremes(method: str, baseline: str, details: Sequence[Detail]) -> typing.I
         if won:
             cell = best(won, key=lambda detail: detail.verdict.ratio)
             factor = cell.verdict.ratio if kind == "baseline" else 1 / cell.verdict.ratio
-            at = f"{cell.instance}, {cell.size}" if cell.size else cell.instance
-            yield f"{name} at its best: {report.number(factor)} times as fast as {other} ({at})"
+            yield f"{name} at its best: {report.number(factor)} times as fast as {other} ({cell.where})"
 
 
 def _groups(method: str, baseline: str, lines: Sequence[report.LineReport]) -> typing.Iterator[tuple]:
@@ -399,9 +402,10 @@ def _map_cell(detail: Detail) -> MapCell:
     failed = next((side for side in (record.method, record.baseline) if side.status != "ok"), None)
     note = "" if failed is None else ENDINGS.get(failed.status, failed.status)
     text = plots.short_ratio(verdict)
-    where = f"{detail.instance}, {detail.size}: {verdict.winner}"
-    said = [where, f"ratio {report.ratio_text(verdict)}" if text else "", verdict.reason]
-    return MapCell(detail.kind, detail.symbol, text, note, shade, "; ".join(part for part in said if part), detail.anchor)
+    said = [f"{detail.where}: {verdict.winner}", f"ratio {report.ratio_text(verdict)}" if text else "", verdict.reason]
+    return MapCell(
+        detail.kind, detail.symbol, text, note, shade, "; ".join(part for part in said if part), detail.anchor
+    )
 
 
 def _scaling(axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple[tuple, int]:
@@ -417,7 +421,8 @@ def _scaling(axis: str, details: Sequence[Detail], lines: Sequence[report.LineRe
         line = one.line
         records = by_line.get((line.dataset, line.driver, tuple(sorted(line.fixed.items()))), [])
         if len(line.points) > 1 and records and len({str(sorted(record.given.items())) for record in records}) == 1:
-            rank = (line.axis != axis, order.get(one.break_even.kind, 3), plots.nonzeros_of(records[0]), str(line.fixed))
+            kind = order.get(one.break_even.kind, 3)
+            rank = (kind > 0, line.axis != axis, kind, plots.nonzeros_of(records[0]), str(line.fixed))
             candidates.append((rank, one, records))
     candidates.sort(key=lambda candidate: candidate[0])
     found, more = [], 0
@@ -465,9 +470,8 @@ def _failures(details: Iterable[Detail]) -> typing.Iterator[Failure]:
     for detail in details:
         for side in (detail.record.method, detail.record.baseline):
             if side.status != "ok":
-                text = f"{detail.instance}, {detail.size}" if detail.size else detail.instance
                 cells = found.setdefault((side.status, side.name, side.reason, side.stderr), {})
-                cells.setdefault(text, (text, detail.anchor))
+                cells.setdefault(detail.where, (detail.where, detail.anchor))
     order = ("wrong", "crash", "out_of_memory", "timeout", "unsupported", "skipped")
     for key in sorted(found, key=lambda k: (order.index(k[0]) if k[0] in order else len(order), k)):
         status, who, reason, stderr = key

@@ -56,7 +56,8 @@
     const card = map.querySelector(".card");
     if (!cells.length) continue;
     card.hidden = false;
-    card.textContent = "Point at a cell, or walk there with the arrow keys; Enter leads to its row in the table.";
+    map.querySelector(".hint").hidden = false;
+    fill(cells.find((cell) => cell.querySelector(".ratio")) || cells[0]);
     for (const kind of ["pointerover", "focusin"]) {
       map.addEventListener(kind, (event) => {
         const cell = event.target.closest(".cell");

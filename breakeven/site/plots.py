@@ -133,7 +133,9 @@ def scaling(line: winmap.Line, found: winmap.BreakEven, title: str, records: Seq
         for (_, x), (y, low, high, shape) in sorted((p, v) for p, v in pooled.items() if p[0] == side):
             plain = "circle" if side == "method" else "square"
             told = f"{name}, {line.axis} {report.size_text(x)}: "
-            told += f"more than {duration(y)}" if shape == "arrow" else f"{duration(y)} [{duration(low)}, {duration(high)}]"
+            told += (
+                f"more than {duration(y)}" if shape == "arrow" else f"{duration(y)} [{duration(low)}, {duration(high)}]"
+            )
             told += ", judged wrong" if shape == "cross" else ""
             whisker = (None, None) if shape == "arrow" else (y_scale(low), y_scale(high))
             marks.append(Mark(x_scale(x), y_scale(y), shape if shape != "point" else plain, side, told, *whisker))
@@ -178,7 +180,8 @@ def work(records: Iterable[Record], claim: str = "iterations_median") -> Plot | 
         shape = {-1: "circle", 1: "square"}.get(decided.sign, "diamond")
         at = (x_scale(max(x, 0.5)), y_scale(max(y, 0.5)))
         sizes = ", ".join(f"{name} {value}" for name, value in record.sizes.items() if not isinstance(value, str))
-        text = f"{instance(record)} ({sizes}): {record.baseline.name} {x:g}, {record.method.name} {y:g}; {report.describe(decided)}"
+        text = f"{instance(record)} ({sizes}): {record.baseline.name} {x:g}, {record.method.name} {y:g}"
+        text += f"; {report.describe(decided)}"
         marks.append(Mark(*at, shape, side, text))
         places.setdefault(instance(record), at)
     zero = lambda value: "0" if value == 0.5 else compact(value)  # noqa: E731
@@ -259,12 +262,14 @@ def _draw_winmap(new_figure, contest, wanted, lines):
     for record, verdict in wanted:
         rows.setdefault(row_key(record, axis), []).append((record, verdict))
     ordered = sorted(rows.values(), key=lambda cells: (nonzeros_of(cells[0][0]), instance(cells[0][0])))
-    columns = sorted({record.sizes.get(axis, 0) for record, _ in wanted}, key=lambda value: (isinstance(value, str), value))
+    columns = sorted(
+        {record.sizes.get(axis, 0) for record, _ in wanted}, key=lambda value: (isinstance(value, str), value)
+    )
     first = wanted[0][0]
     row_height, head, foot = 0.34, 0.95, 0.75
     width, height = 8.0, head + foot + row_height * len(ordered)
     figure = new_figure(figsize=(width, height), facecolor="white")
-    axes = figure.add_axes((0.235, foot / height, 0.44, 1 - (head + foot) / height))
+    axes = figure.add_axes((0.265, foot / height, 0.42, 1 - (head + foot) / height))
     plain = {"parse_math": False}  # a name may hold dollar signs
     title = f"{contest.contest.path}: {first.method.name} against {first.baseline.name}"
     figure.text(0.02, 1 - 0.24 / height, _cut(title, 70), size=13, weight="bold", va="center", **plain)
@@ -272,35 +277,46 @@ def _draw_winmap(new_figure, contest, wanted, lines):
         0.02, 1 - 0.50 / height, _cut(f"{first.machine}, {first.device}, {first.threads} threads", 100), size=9, va="center",
         color="#555555", **plain,
     )  # fmt: skip
-    figure.text(0.70, 1 - 0.80 / height, f"break-even along {axis} [95 %]", size=9, va="center", color="#555555", **plain)
+    told: set[tuple] = set()  # rows of several seeds share one line
     for place, cells in enumerate(ordered):
         for record, verdict in cells:
             _draw_cell(axes, columns.index(record.sizes.get(axis, 0)), place, record, verdict)
         nonzeros = nonzeros_of(cells[0][0])
-        name = _cut(instance(cells[0][0]), 17) + (f"  {compact(nonzeros)}" if math.isfinite(nonzeros) else "")
-        axes.text(-0.62, place, name, ha="right", va="center", size=9, **plain)
+        name = _cut(instance(cells[0][0]), 18)
+        axes.text(-0.62, place, f"{nonzeros:,.0f}" if math.isfinite(nonzeros) else "", ha="right", va="center", size=9)
+        axes.text(-1.4, place, name, ha="right", va="center", size=9, **plain)
         along = [one for one in lines if one.line.axis == axis and line_row(one.line) == row_key(cells[0][0], axis)[:2]]
-        for one in along[:1]:
+        for one in along[: row_key(cells[0][0], axis)[:2] not in told]:
             at = 0.70 * width
             figure.text(
                 at / width, (foot + row_height * (len(ordered) - place - 0.5)) / height, _cut(break_even_text(one), 46),
                 size=8, va="center", **plain,
             )  # fmt: skip
             _draw_break_even(axes, one.break_even, columns, place)
+        told.add(row_key(cells[0][0], axis)[:2])
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(ordered) - 0.5, -0.5)
-    axes.set_xticks(range(len(columns)), [str(column) for column in columns], **plain)
+    axes.set_xticks(
+        range(len(columns)),
+        [f"{axis} {column}" if not place else str(column) for place, column in enumerate(columns)],
+        **plain,
+    )
     axes.set_yticks([])
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, labelsize=9)
     axes.set_frame_on(False)
-    figure.text(0.215, 1 - 0.80 / height, f"nonzeros    {axis}:", size=9, va="center", ha="right", color="#555555", **plain)
+    axes.text(-0.62, -0.74, "nonzeros", size=9, va="center", ha="right", color="#555555")
+    at = (0.70, (foot + row_height * (len(ordered) + 0.24)) / height)
+    figure.text(*at, f"break-even along {axis} [95 %]", size=9, va="center", color="#555555", **plain)
     for place, (mark, colour, text) in enumerate(
         (("●", METHOD_COLOUR, f"{first.method.name} faster"), ("■", BASELINE_COLOUR, f"{first.baseline.name} faster"))
     ):
         at = (0.02, (0.50 - 0.20 * place) / height)
         figure.text(*at, mark, color=colour, size=9, va="center")
         figure.text(at[0] + 0.02, at[1], _cut(text, 34), size=9, va="center", **plain)
-    notes = ("≈ tie   ? undecided   | break-even, with its interval", "figures: time of the method over that of the baseline")
+    notes = (
+        "≈ tie   ? undecided   | break-even, with its interval",
+        "figures: time of the method over that of the baseline",
+    )
     for place, text in enumerate(notes):
         figure.text(0.30, (0.50 - 0.20 * place) / height, text, size=9, va="center", color="#555555")
     return figure
@@ -314,8 +330,11 @@ def _draw_cell(axes, column, row, record, verdict):
     alpha = shade(bound) if verdict.sign and bound else 0.3 if verdict.sign else 0.16
     axes.add_patch(Rectangle((column - 0.47, row - 0.44), 0.94, 0.88, facecolor=colour, alpha=alpha, linewidth=0))
     mark = {-1: "●", 1: "■"}.get(verdict.sign, {"tie": "≈", "undecided": "?"}.get(verdict.winner, ""))
-    text = short_ratio(verdict) or (record.status if record.status != "ok" else record.baseline.status).replace("_", " ")
-    axes.text(column, row, f"{mark} {text}".strip(), ha="center", va="center", size=9 if len(text) < 8 else 7, color="#1b1e23")
+    failed = record.method.status if record.method.status != "ok" else record.baseline.status
+    text = short_ratio(verdict) or ("unsolved" if verdict.winner == "unsolved" else failed.replace("_", " "))
+    axes.text(
+        column, row, f"{mark} {text}".strip(), ha="center", va="center", size=9 if len(text) < 8 else 7, color="#1b1e23"
+    )
 
 
 def _draw_break_even(axes, found: winmap.BreakEven, columns: Sequence, row: int) -> None:
@@ -325,8 +344,8 @@ def _draw_break_even(axes, found: winmap.BreakEven, columns: Sequence, row: int)
         at, low, high = (_between(numbers, size) for size in (crossing.size, crossing.low, crossing.high))
         if at is not None:
             ends = (low if low is not None else at, high if high is not None else at)
-            axes.plot(ends, (row + 0.36, row + 0.36), color="#1b1e23", linewidth=1.6, solid_capstyle="butt")
-            axes.plot((at, at), (row - 0.44, row + 0.44), color="#1b1e23", linewidth=2)
+            axes.plot(ends, (row + 0.345, row + 0.345), color="#1b1e23", linewidth=1.6, solid_capstyle="butt")
+            axes.plot((at, at), (row + 0.22, row + 0.47), color="#1b1e23", linewidth=2.4)
 
 
 def _between(columns: Sequence[float], size: float | None) -> float | None:
@@ -358,16 +377,20 @@ def nonzeros_of(record: Record) -> float:
 
 
 def break_even_text(one: report.LineReport) -> str:
-    """The break-even of a row in a few words."""
+    """The break-even of a row in a few words, without what lies beyond the sizes measured."""
     line, found = one.line, one.break_even
     if found.kind == "crosses":
         crossing = found.crossings[0]
-        return f"{report.interval(crossing.size, crossing.low, crossing.high)}: {line.method} wins {crossing.method_wins}"
+        return (
+            f"{report.interval(crossing.size, crossing.low, crossing.high)}: {line.method} wins {crossing.method_wins}"
+        )
     if found.kind == "several":
         return "several: " + "; ".join(report.interval(c.size, c.low, c.high) for c in found.crossings)
     if found.kind in ("wins", "loses"):
-        text = f"none: {line.method if found.kind == 'wins' else line.baseline} wins throughout"
-        return text + (f" (extrapolated: {report.number(found.size)})" if found.extrapolated and found.size else "")
+        ties = any(point.winner == "tie" for point in found.points)
+        return (
+            f"none: {line.method if found.kind == 'wins' else line.baseline} wins {'or ties' if ties else 'throughout'}"
+        )
     return {"tie": "none: a tie throughout", "too few sizes": "–"}.get(found.kind, found.kind)
 
 
@@ -486,4 +509,5 @@ def _two_digits(value: float) -> str:
 
 
 def _cut(text: str, most: int) -> str:
+    text = text.encode("utf-8", "replace").decode()  # fonts have no lone surrogates
     return text if len(text) <= most else text[: most - 1] + "…"

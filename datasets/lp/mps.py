@@ -1,7 +1,8 @@
 """A model of one's own, from a file."""
 
-from breakeven.contract import dataset
 from breakeven.datasets.lp._strong_branching import branch, read_model
+
+from breakeven.contract import dataset
 from breakeven.problems.lp import LPBatch
 
 
