@@ -2,9 +2,9 @@
 
 import numpy as np
 import scipy.sparse
-from breakeven.datasets.lp._strong_branching import Model, branch
 
 from breakeven.contract import BadInput, dataset
+from breakeven.datasets.lp._strong_branching import Model, branch
 from breakeven.problems.lp import LPBatch
 
 CAPACITY_RATIO = 5.0

@@ -7,9 +7,9 @@ import pathlib
 import re
 
 import platformdirs
-from breakeven.datasets.lp._strong_branching import branch, read_model
 
 from breakeven.contract import BadInput, Unsupported, dataset
+from breakeven.datasets.lp._strong_branching import branch, read_model
 from breakeven.problems.lp import LPBatch
 
 COLLECTION = "https://github.com/coin-or-tools/Data-miplib3"

@@ -1,8 +1,7 @@
 """A model of one's own, from a file."""
 
-from breakeven.datasets.lp._strong_branching import branch, read_model
-
 from breakeven.contract import dataset
+from breakeven.datasets.lp._strong_branching import branch, read_model
 from breakeven.problems.lp import LPBatch
 
 

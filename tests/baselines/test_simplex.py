@@ -1,0 +1,75 @@
+"""The baseline: right on every child, with proofs, at any number of threads."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from breakeven.baselines.lp.simplex import solve
+from breakeven.contract import Unsupported
+from breakeven.datasets.lp.facility_location import facility_location
+from breakeven.datasets.lp.set_cover import set_cover
+from breakeven.problems.lp import INFEASIBLE, OPTIMAL, LPBatch, farkas_margin
+
+PROBES = LPBatch.probes()
+
+
+@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("pricing", ["devex", "steepest_edge"])
+def test_probes_are_solved_with_proofs(name, pricing):
+    judged = PROBES[name].judge(solve(PROBES[name], pricing=pricing))
+    assert judged["relative_kkt"] <= 1e-8
+    assert judged["status_errors"] == 0
+    assert judged["bound_violation"] <= 1e-9
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [set_cover(rows=50, batch=8), facility_location(facilities=10, customers=25, batch=4)],
+    ids=lambda p: p.name,
+)
+def test_warm_starts_agree_with_cold_solves(problem):
+    solution = solve(problem)
+    value = problem.objective @ solution.x + problem.offset
+    assert torch.allclose(value, problem.reference, rtol=1e-9)
+    assert torch.allclose(solution.dual_bound, problem.reference, rtol=1e-9)
+    assert (solution.iterations > 0).all()
+
+
+def test_threads_change_nothing_but_time():
+    problem = set_cover(rows=50, batch=8)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = solve(problem)
+        torch.set_num_threads(2)
+        two = solve(problem)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.allclose(problem.objective @ one.x, problem.objective @ two.x, rtol=1e-9)
+    assert torch.equal(one.status, two.status)
+
+
+def test_an_infeasible_child_has_a_valid_proof_and_leaves_its_neighbours_alone():
+    problem = set_cover(rows=50, batch=4)
+    # Covering needs at least one column; a child that forbids the first row's columns is made by an impossible bound.
+    row = problem.matrix.to_dense()[0].nonzero().flatten()
+    upper = problem.upper.clone()
+    upper[row[1:]] = 0
+    tight = dataclasses.replace(
+        problem, upper=upper, parent_x=problem.parent_x, branch_variable=torch.stack([row[0], problem.branch_variable[1]]),
+        branch_lower=torch.tensor([0.0, problem.branch_lower[1]], dtype=torch.float64),
+        branch_upper=torch.tensor([0.0, problem.branch_upper[1]], dtype=torch.float64),
+        reference=torch.full((2,), torch.nan, dtype=torch.float64),
+    )  # fmt: skip
+    solution = solve(tight)
+    assert solution.status[0] == INFEASIBLE
+    assert farkas_margin(tight, solution.y)[0] > 1e-6
+    assert solution.dual_bound[0] == torch.inf
+    assert solution.status[1] in (OPTIMAL, INFEASIBLE)
+    assert tight.judge(solution)["relative_kkt"] < 1e-8
+
+
+def test_what_it_cannot_take_is_unsupported():
+    with pytest.raises(Unsupported, match="pricing 'dantzig'"):
+        solve(PROBES["fractional_root"], pricing="dantzig")
