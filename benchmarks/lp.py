@@ -18,14 +18,17 @@ class StrongBranching(Sweep):
         baseline="simplex",
     )
     quick = (
-        Grid("miplib", instance=("10teams", "qiu", "danoint", "misc03"), batch=(1, 4, 16, 64)),
-        Grid("set_cover", rows=(50, 150, 450), batch=(4, 32)),
-        Grid("facility_location", customers=(25, 50), batch=(8,)),
+        Grid("miplib", instance=("10teams", "qiu", "danoint"), batch=(1, 4, 16, 64)),
+        Grid("miplib", instance=("misc03",), batch=(1, 4, 16)),
+        Grid("set_cover", rows=(100, 200, 400), batch=(1, 16)),
+        Grid("facility_location", customers=(25, 50, 100), batch=(1, 16)),
     )
+    # Batches go as far as each instance has children, or as its slower side is bearable.
     full = (
-        Grid("miplib", instance=("10teams", "qiu", "seymour", "danoint", "misc03", "p0201", "set1ch", "gesa2", "mkc",
-                                 "khb05250", "air05"), batch=(1, 4, 16, 64, 256)),
-        Grid("set_cover", rows=(50, 100, 200, 400, 800), batch=(4, 32), seeds=(0, 1, 2)),
-        Grid("facility_location", customers=(25, 50, 100), batch=(8,), seeds=(0, 1, 2)),
-    )  # fmt: skip
+        Grid("miplib", instance=("10teams", "seymour"), batch=(1, 4, 16, 64, 256)),
+        Grid("miplib", instance=("qiu", "danoint", "set1ch", "gesa2", "mkc"), batch=(1, 4, 16, 64)),
+        Grid("miplib", instance=("misc03", "p0201", "khb05250", "air05"), batch=(1, 4, 16)),
+        Grid("set_cover", rows=(100, 200, 400, 800), batch=(1, 16), seeds=(0, 2, 3)),
+        Grid("facility_location", customers=(25, 50, 100), batch=(1, 16), seeds=(0, 3, 4)),
+    )
     of_a_file = {"batch": (1, 4, 16, 64, 256)}  # noqa: RUF012 - read by the base class, never changed

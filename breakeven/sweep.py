@@ -24,7 +24,7 @@ from breakeven.contract import SECONDS, BadInput, Contest
 from breakeven.records import Record, Side, Store
 
 PROFILES = ("quick", "full")
-DEFAULT_LIMITS = {"quick": Limits(30.0, 2.0), "full": Limits(300.0, 15.0)}
+DEFAULT_LIMITS = {"quick": Limits(30.0, 2.0), "full": Limits(300.0, 8.0)}
 
 
 class Grid:

@@ -22,6 +22,9 @@ import typing
 # Taken before any adapter is imported: one that patches the time module does not change how it is timed.
 _clock = time.perf_counter
 
+LONG_CALL = 10.0
+"""Seconds: after a first call as long as this, a second one to warm up would cost more than it tells."""
+
 
 class Player:
     """One side of a duel: an adapter with its options, a problem on a device, and a clock.
@@ -216,23 +219,26 @@ def play(job: dict, tell: typing.Callable[[dict], None]) -> None:
         features = guarded(side, players[side].prepare, announce)
         shared = getattr(players[side], "problem", shared)
         tell({"event": "problem", "features": features})
+    first_calls = {}
     for side in sides:
         announce("first call", side)
-        tell({"event": "first_call", "side": side, "seconds": guarded(side, players[side].first_call)})
+        first_calls[side] = guarded(side, players[side].first_call)
+        tell({"event": "first_call", "side": side, "seconds": first_calls[side]})
         tell({"event": "verdict", "side": side, **guarded(side, players[side].verdict)})
-    _sample(job, players, announce, guarded, tell)
+    _sample(job, players, first_calls, announce, guarded, tell)
     for side in sides:
         announce("judge", side)
         tell({"event": "verdict", "side": side, **guarded(side, players[side].verdict)})
 
 
-def _sample(job: dict, players: dict, announce, guarded, tell) -> None:
+def _sample(job: dict, players: dict, first_calls: dict, announce, guarded, tell) -> None:
     """Time the sides in blocks until the winner is certain or the budget ends."""
     from breakeven import devices, sampling
 
     for side, player in players.items():
-        announce("sample", side)
-        guarded(side, player.warm_up)
+        if first_calls[side] < LONG_CALL:
+            announce("sample", side)
+            guarded(side, player.warm_up)
     control_work = devices.control_kernel(job["device"])
     contention = devices.Contention()
 
