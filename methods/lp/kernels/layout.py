@@ -10,19 +10,15 @@ import typing
 import numpy as np
 
 
-class Csr(typing.NamedTuple):
-    """A sparse matrix by rows: row i has ``values[starts[i]:starts[i + 1]]`` at ``indices[...]``."""
-
-    starts: np.ndarray  # (rows + 1,) int32
-    indices: np.ndarray  # (nnz,) int32
-    values: np.ndarray  # (nnz,)
-
-
 class ScaledLP(typing.NamedTuple):
     """``min objective'x  subject to  row_lower <= A x <= row_upper, lower <= x <= upper``, with ``step * ||A||_2 < 1``."""
 
-    rows: Csr  # A, (m, n)
-    columns: Csr  # A', (n, m)
+    row_starts: np.ndarray  # (m + 1,) int32: row i of A has the entries row_starts[i]:row_starts[i + 1]
+    row_indices: np.ndarray  # (nnz,) int32
+    row_values: np.ndarray  # (nnz,)
+    column_starts: np.ndarray  # (n + 1,) int32: the same for A'
+    column_indices: np.ndarray  # (nnz,) int32
+    column_values: np.ndarray  # (nnz,)
     objective: np.ndarray  # (n,)
     lower: np.ndarray  # (n,)
     upper: np.ndarray  # (n,)
@@ -30,8 +26,6 @@ class ScaledLP(typing.NamedTuple):
     row_upper: np.ndarray  # (m,)
     column_unit: np.ndarray  # (n,): a residual of a column times this is in the problem's own units
     row_unit: np.ndarray  # (m,)
-    row_rounding: np.ndarray  # (m,): rounding may raise a dual value by ``rounding + row_rounding'|y|`` at most
-    rounding: float
     step: float
 
 
@@ -46,7 +40,7 @@ class Lanes(typing.NamedTuple):
     y_point: np.ndarray  # (K, m, W): the dual point, written by `measure`
     weight: np.ndarray  # (K, W): the primal weight
     inner: np.ndarray  # (K, W): iterations since the last restart, as float64
-    variable: np.ndarray  # (K, W) int32: the variable that the child branches on; -1 for none
+    variable: np.ndarray  # (K, W): the number of the variable that the child branches on; -1 for none
     lower: np.ndarray  # (K, W): its bounds
     upper: np.ndarray  # (K, W)
     branched: np.ndarray  # (K, n) bool: variables that some lane of the block branches on
@@ -55,20 +49,23 @@ class Lanes(typing.NamedTuple):
 class Measures(typing.NamedTuple):
     """What is measured of every lane: (K, W) each, of the points (x, y) = (x_point, y_point)."""
 
-    primal_residual: np.ndarray  # l2 norm of the violations of the rows, in the problem's own units
-    dual_residual: np.ndarray  # l2 norm of the reduced costs that price an infinite bound, in the problem's own units
+    primal_residual: np.ndarray  # squared l2 norm of the violations of the rows, in the problem's own units
+    dual_residual: np.ndarray  # squared l2 norm of the reduced costs that price an infinite bound, in its own units
     primal_value: np.ndarray  # c'x, scaled
     dual_value: np.ndarray  # of y, scaled; what prices an infinite bound is left out
-    rounding: np.ndarray  # by how much rounding may have raised dual_value, scaled
-    fixed_point_error: np.ndarray  # length of the last step in the norm in which the iteration contracts
-    x_moved: np.ndarray  # l2 distance of the primal point from its anchor, scaled
+    fixed_point_error: np.ndarray  # squared length of the last step in the norm in which the iteration contracts
+    x_moved: np.ndarray  # squared l2 distance of the primal point from its anchor, scaled
     y_moved: np.ndarray
 
 
 class Rays(typing.NamedTuple):
-    """How nearly the way from the anchor proves that a lane has no optimum: (K, W) each, relative to its terms."""
+    """How nearly the way from the anchor to the point proves that a lane has no optimum: (K, W) each, scaled."""
 
-    farkas_value: np.ndarray
-    farkas_residual: np.ndarray
-    descent_value: np.ndarray
-    descent_residual: np.ndarray
+    proof: np.ndarray  # the Farkas value of y: above zero where no x in the box meets the rows
+    proof_size: np.ndarray  # the sum of its absolute terms
+    proof_error: np.ndarray  # the largest reduced cost that prices an infinite bound; must be zero
+    y_largest: np.ndarray  # the largest entry of y
+    descent: np.ndarray  # by how much x lowers the objective
+    descent_size: np.ndarray
+    descent_error: np.ndarray  # by how much a finite side of a row stops x; must be zero
+    x_largest: np.ndarray

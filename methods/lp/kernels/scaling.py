@@ -1,79 +1,77 @@
-"""Scaling of an LP before first-order iterations, and what brings results back to its own units."""
+"""Scaling of an LP before first-order iterations, and what brings points back to its own units."""
 
-import dataclasses
+import typing
 
 import numpy as np
 import scipy.sparse
 
+from breakeven.methods.lp.kernels.layout import ScaledLP
+
 RUIZ_PASSES = 10
+STEP = 0.998  # times ||A||_2 of the scaled matrix: below 1 the iteration contracts, whatever the weight
 
 
-@dataclasses.dataclass(frozen=True)
-class Scaled:
-    """``A~ = diag(row) A diag(column)``, and ``x = column x~ / theta_bound``, ``y = row y~ / theta_cost``."""
+class Scaled(typing.NamedTuple):
+    """``A~ = diag(row) A diag(column)``: an LP whose points are ``x = x_unit * x~`` and ``y = y_unit * y~`` in its own units."""
 
-    matrix: scipy.sparse.csr_array  # (m, n)
-    transpose: scipy.sparse.csr_array  # (n, m)
-    cost: np.ndarray  # (n,)
-    lower: np.ndarray  # (n,)
-    upper: np.ndarray
-    row_lower: np.ndarray  # (m,)
-    row_upper: np.ndarray
-    row: np.ndarray  # (m,)
-    column: np.ndarray  # (n,)
-    theta_bound: float
-    theta_cost: float
-    primal_size: float  # 1 + norm of the finite row bounds, equalities once
-    dual_size: float  # 1 + norm of the cost
-
-    @classmethod
-    def of(cls, matrix, cost, lower, upper, row_lower, row_upper) -> "Scaled":
-        """Ruiz' passes, then Pock and Chambolle's with alpha = 1, then one factor each for bounds and cost.
-
-        ``matrix`` has no empty row and no empty column.
-
-        Source: PDLP (arXiv:2106.04756, section 3); the last step is that of cuPDLPx.
-        """
-        values, columns, starts = np.array(matrix.data), matrix.indices, matrix.indptr
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(starts))
-        by_column = np.argsort(columns, kind="stable")
-        column_starts = np.append(0, np.cumsum(np.bincount(columns, minlength=matrix.shape[1])))
-        row, column = np.ones(matrix.shape[0]), np.ones(matrix.shape[1])
-        for reduce in [np.maximum] * RUIZ_PASSES + [np.add]:
-            size = np.abs(values)
-            row_root = np.sqrt(reduce.reduceat(size, starts[:-1]))
-            column_root = np.sqrt(reduce.reduceat(size[by_column], column_starts[:-1]))
-            values /= row_root[rows] * column_root[columns]
-            row /= row_root
-            column /= column_root
-        scaled = scipy.sparse.csr_array((values, columns, starts), shape=matrix.shape)
-        transpose = scipy.sparse.csr_array(
-            (values[by_column], rows[by_column].astype(columns.dtype), column_starts.astype(starts.dtype)),
-            shape=matrix.shape[::-1],
-        )
-        bounds = row * row_lower, row * row_upper
-        theta_bound = 1 / (1 + _norm_of_bounds(*bounds))
-        theta_cost = 1 / (1 + np.linalg.norm(column * cost))
-        return cls(
-            scaled, transpose, theta_cost * column * cost, theta_bound * lower / column, theta_bound * upper / column,
-            theta_bound * bounds[0], theta_bound * bounds[1], row, column, theta_bound, theta_cost,
-            1 + _norm_of_bounds(row_lower, row_upper), 1 + np.linalg.norm(cost),
-        )  # fmt: skip
-
-    def norm(self) -> float:
-        """The largest singular value, by power iteration from a fixed start."""
-        vector = np.random.default_rng(0).standard_normal(self.matrix.shape[0])
-        before = 0.0
-        for _ in range(5000):
-            vector = self.matrix @ (self.transpose @ vector)
-            norm = np.linalg.norm(vector)
-            vector /= norm
-            if abs(norm - before) <= 1e-4 * norm:
-                break
-            before = norm
-        return float(np.sqrt(norm))
+    lp: ScaledLP
+    x_unit: np.ndarray  # (n,)
+    y_unit: np.ndarray  # (m,)
+    value_unit: float  # of c'x
+    primal_size: float  # 1 + the norm of the finite row bounds, equalities once, in its own units
+    dual_size: float  # 1 + the norm of the objective
 
 
-def _norm_of_bounds(lower: np.ndarray, upper: np.ndarray) -> float:
-    lower, upper = np.where(np.isfinite(lower), lower, 0.0), np.where(np.isfinite(upper), upper, 0.0)
-    return float(np.sqrt(np.sum(lower**2) + np.sum(np.where(upper != lower, upper, 0.0) ** 2)))
+def scale(matrix: scipy.sparse.csr_array, objective, lower, upper, row_lower, row_upper) -> Scaled:
+    """Ruiz' passes, then Pock and Chambolle's with alpha = 1, then one factor each for the bounds and the objective.
+
+    ``matrix`` has no empty row and no empty column. Source: PDLP (arXiv:2106.04756, section 3); the last step is that of
+    cuPDLPx (arXiv:2507.14051), and makes 1 a fair first guess of the primal weight.
+    """
+    values, columns, starts = np.array(matrix.data), matrix.indices, matrix.indptr
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(starts))
+    by_column = np.argsort(columns, kind="stable")
+    column_starts = np.append(0, np.cumsum(np.bincount(columns, minlength=matrix.shape[1])))
+    row, column = np.ones(matrix.shape[0]), np.ones(matrix.shape[1])
+    for reduce in [np.maximum] * RUIZ_PASSES + [np.add]:
+        size = np.abs(values)
+        row_root = np.sqrt(reduce.reduceat(size, starts[:-1]))
+        column_root = np.sqrt(reduce.reduceat(size[by_column], column_starts[:-1]))
+        values /= row_root[rows] * column_root[columns]
+        row /= row_root
+        column /= column_root
+    bounds = 1 / (1 + _norm_of_sides(row * row_lower, row * row_upper))
+    costs = 1 / (1 + np.linalg.norm(column * objective))
+    lp = ScaledLP(
+        row_starts=starts.astype(np.int32), row_indices=columns.astype(np.int32), row_values=values,
+        column_starts=column_starts.astype(np.int32), column_indices=rows[by_column].astype(np.int32),
+        column_values=values[by_column],
+        objective=costs * column * objective, lower=bounds * lower / column, upper=bounds * upper / column,
+        row_lower=bounds * row * row_lower, row_upper=bounds * row * row_upper,
+        column_unit=1 / (column * costs), row_unit=1 / (row * bounds),
+        step=STEP / _largest_singular_value(scipy.sparse.csr_array((values, columns, starts), shape=matrix.shape)),
+    )  # fmt: skip
+    return Scaled(
+        lp, column / bounds, row / costs, 1 / (bounds * costs),
+        1 + _norm_of_sides(row_lower, row_upper), 1 + np.linalg.norm(objective),
+    )  # fmt: skip
+
+
+def _largest_singular_value(matrix: scipy.sparse.csr_array) -> float:
+    """By power iteration from a fixed start."""
+    transposed = matrix.T.tocsr()
+    vector = np.random.default_rng(0).standard_normal(matrix.shape[0])
+    before = 0.0
+    for _ in range(5000):
+        vector = matrix @ (transposed @ vector)
+        norm = np.linalg.norm(vector)
+        vector /= norm
+        if abs(norm - before) <= 1e-4 * norm:
+            break
+        before = norm
+    return float(np.sqrt(norm))
+
+
+def _norm_of_sides(lower: np.ndarray, upper: np.ndarray) -> float:
+    sides = np.concatenate([lower, upper[upper != lower]])
+    return float(np.linalg.norm(sides[np.isfinite(sides)]))

@@ -1,0 +1,124 @@
+"""Which child is in which lane, and how the children that still run move together when others have ended."""
+
+import typing
+
+import numba
+import numpy as np
+
+from breakeven.methods.lp.kernels.layout import Lanes, ScaledLP
+
+WIDTHS = (16, 8, 4, 1)
+"""Lanes to a block: 16 are two AVX-512 registers, or four of AVX2, of float64."""
+
+EMPTY = -1
+
+
+class Progress(typing.NamedTuple):
+    """What a restart of a lane depends on, beside its iterates: (K, W) each."""
+
+    first_error: np.ndarray  # the fixed-point error right after the last restart; inf where it is not measured yet
+    last_error: np.ndarray  # at the last check
+    integral: np.ndarray  # of the weight's controller
+    balance: np.ndarray  # the smallest |log10(dual residual / primal residual)| so far
+    balanced_weight: np.ndarray  # the weight at that time
+
+
+class Packed:
+    """Children in lanes. A lane that is `EMPTY` iterates like its neighbours, and nobody looks at it.
+
+    Attributes:
+        child: (K, W) int64, the child in each lane.
+        lanes, progress: its state.
+    """
+
+    def __init__(self, lp: ScaledLP, x: np.ndarray, y: np.ndarray, variable: np.ndarray, lower: np.ndarray, upper: np.ndarray):
+        """Start B children at ``x`` (n, B) and ``y`` (m, B); child b has its own bounds of the variable number b: (B,) each."""
+        children = variable.size
+        inside = variable >= 0
+        x = np.clip(x, lp.lower[:, None], lp.upper[:, None])
+        x[variable[inside], inside.nonzero()[0]] = np.clip(
+            x[variable[inside], inside.nonzero()[0]], lower[inside], upper[inside]
+        )
+        columns = x.T[None], y.T[None]  # one block, one lane after the other
+        one, zero, far = (np.full((1, children), value) for value in (1.0, 0.0, np.inf))
+        self.child = np.arange(children)[None]
+        self.lanes = Lanes(
+            *(np.moveaxis(state, 1, 2) for state in [columns[0]] * 3 + [columns[1]] * 3),
+            weight=one, inner=zero, variable=variable[None].astype(np.float64), lower=lower[None], upper=upper[None],
+            branched=np.zeros((1, x.shape[0]), np.bool_),
+        )  # fmt: skip
+        self.progress = Progress(far, far, zero, far, one)
+        self._gather()
+
+    @property
+    def running(self) -> np.ndarray:
+        """(K, W): where a lane has a child."""
+        return self.child != EMPTY
+
+    def points(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The points (n, c) and (m, c) of the c lanes where ``where`` (K, W) holds."""
+        block, lane = np.nonzero(where)
+        return self.lanes.x_point[block, :, lane].T, self.lanes.y_point[block, :, lane].T
+
+    def anchors(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Their anchors, likewise."""
+        block, lane = np.nonzero(where)
+        return self.lanes.x_anchor[block, :, lane].T, self.lanes.y_anchor[block, :, lane].T
+
+    def drop(self, where: np.ndarray) -> None:
+        """Empty lanes, and close the gaps where that leaves fewer blocks."""
+        self.child[where] = EMPTY
+        left = np.count_nonzero(self.running)
+        if left and _width(left) != self.child.shape[1]:
+            self._gather()
+        elif left:
+            self._fill_gaps(-(-left // self.child.shape[1]))
+
+    def _fill_gaps(self, blocks: int) -> None:
+        """Move children from the last blocks into empty lanes of the first ones, and cut off the last ones."""
+        if blocks == len(self.child):
+            return
+        running = self.running
+        block, lane = np.nonzero(running[blocks:])
+        block += blocks
+        to_block, to_lane = (place[: block.size] for place in np.nonzero(~running[:blocks]))
+        for state in (*self.lanes[:-1], *self.progress, self.child):
+            if state.ndim == 3:
+                state[to_block, :, to_lane] = state[block, :, lane]
+            else:
+                state[to_block, to_lane] = state[block, lane]
+        self.lanes = Lanes(*(state[:blocks] for state in self.lanes))
+        self.progress = Progress(*(state[:blocks] for state in self.progress))
+        self.child = self.child[:blocks]
+        self._mark_branched()
+
+    def _gather(self) -> None:
+        """Lay the running children out anew, in blocks as wide as their number allows."""
+        block, lane = np.nonzero(self.running)
+        width = _width(block.size)
+        blocks = -(-block.size // width)
+        spare = blocks * width - block.size
+        block, lane = (np.append(place, np.repeat(place[0], spare)) for place in (block, lane))
+
+        def gathered(state):
+            if state.ndim == 2:
+                return state[block, lane].reshape(blocks, width)
+            columns = state[block, :, lane].reshape(blocks, width, state.shape[1])
+            return np.ascontiguousarray(np.moveaxis(columns, 1, 2))
+
+        branched = np.zeros((blocks, self.lanes.branched.shape[1]), np.bool_)
+        self.lanes = Lanes(*map(gathered, self.lanes[:-1]), branched=branched)
+        self.progress = Progress(*map(gathered, self.progress))
+        self.child = gathered(self.child)
+        self.child.reshape(-1)[blocks * width - spare :] = EMPTY
+        self._mark_branched()
+
+    def _mark_branched(self) -> None:
+        block, lane = np.nonzero(self.lanes.variable >= 0)
+        self.lanes.branched[block, self.lanes.variable[block, lane].astype(np.int64)] = True
+
+
+def _width(children: int) -> int:
+    """The widest blocks of which every thread gets one, or that are more than half full."""
+    threads = numba.get_num_threads()
+    return next(width for width in WIDTHS if children >= width * threads or (width < 16 and 2 * children > width * threads) or width == 1)
