@@ -13,17 +13,18 @@ from breakeven.methods.lp.kernels import cpu
 from breakeven.methods.lp.kernels.layout import Measures
 from breakeven.methods.lp.kernels.node import Node
 from breakeven.methods.lp.kernels.packing import Packed
-from breakeven.problems.lp import LIMIT, OPTIMAL, LPBatch, LPSolution
+from breakeven.problems.lp import LIMIT, OPTIMAL, PROOF_MARGIN, LPBatch, LPSolution
 
 CHECK_EVERY = 40  # iterations
 FIRST_PROOFS, PROOF_GROWTH = 200, 1.5  # proofs of infeasibility are looked for after so many, then at growing intervals
+ALMOST = 1e-3  # of a direction's largest entry: what may be left of it where an exact proof needs zero, before a closer look
 
 # A child restarts when its fixed-point error has fallen to SUFFICIENT of what it was after the last restart; to NECESSARY,
 # and rises again; or after ARTIFICIAL of all its iterations. The first and the last are cuPDLPx's.
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36
 
-# The gains of the controller of the primal weight, on the logarithm of the ratio of the distances that y and x went.
-PROPORTIONAL, INTEGRAL, FORGET = 0.99, 0.01, 0.3
+# Share of the way, in logarithms, that a restart takes the weight to the ratio of the distances that y and x have gone.
+SMOOTHING, LONGEST = 0.3, 1e8
 
 
 @adapter(
@@ -68,7 +69,7 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
             node.accept(batch.child[late], *batch.points(late), LIMIT, np.inf)
             ended |= late
         node.iterations[node.left[batch.child[ended]]] = done
-        _restart(batch, measures, residuals, done)
+        _restart(batch, measures, done)
         batch.drop(ended)
     return node.solution()
 
@@ -88,7 +89,7 @@ def _residuals(node: Node, measures: Measures) -> tuple[np.ndarray, np.ndarray, 
     )
 
 
-def _restart(batch: Packed, measures: Measures, residuals, done: int) -> None:
+def _restart(batch: Packed, measures: Measures, done: int) -> None:
     """Let lanes whose error has fallen enough go on from their points, with a new weight between x and y."""
     progress, lanes = batch.progress, batch.lanes
     error = _error(measures)
@@ -97,26 +98,19 @@ def _restart(batch: Packed, measures: Measures, residuals, done: int) -> None:
     due |= (lanes.inner >= ARTIFICIAL * done) | (done == CHECK_EVERY)
     progress.last_error[:] = np.where(due, np.inf, error)
     progress.first_error[due] = np.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
-        imbalance = np.abs(np.log10(residuals[1] / residuals[0]))
-        x_moved, y_moved = np.sqrt(measures.x_moved), np.sqrt(measures.y_moved)
-        off = np.log(y_moved / x_moved) - np.log(lanes.weight)
-    better = due & (imbalance < progress.balance)
-    progress.balance[better], progress.balanced_weight[better] = imbalance[better], lanes.weight[better]
-    steady = (imbalance < 8) & (x_moved > 1e-16) & (x_moved < 1e12) & (y_moved > 1e-16) & (y_moved < 1e12)
-    integral = np.where(steady, FORGET * progress.integral + off, 0.0)
-    with np.errstate(invalid="ignore"):
-        weight = np.where(steady, lanes.weight * np.exp(PROPORTIONAL * off + INTEGRAL * integral), progress.balanced_weight)
-    progress.integral[due], lanes.weight[due] = integral[due], weight[due]
+    moved = due & (measures.x_moved > 0.0) & (measures.y_moved > 0.0)
+    ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved])
+    lanes.weight[moved] *= np.clip(ratio / lanes.weight[moved], 1 / LONGEST, LONGEST) ** SMOOTHING
     cpu.restart(lanes, due.astype(np.float64))
 
 
 def _proven(node: Node, batch: Packed, where: np.ndarray) -> np.ndarray:
-    """Lanes whose points, or the way there from their anchors, prove that there is no optimum (arXiv:2102.04592)."""
-    proven = np.zeros_like(where)
-    if where.any():
-        (x, y), (x_anchor, y_anchor) = batch.points(where), batch.anchors(where)
-        found = node.prove(batch.child[where], x - x_anchor, y - y_anchor)
-        found[~found] = node.prove(batch.child[where][~found], x[:, ~found], y[:, ~found])
-        proven[where] = found
-    return proven
+    """Lanes of which the way from the anchor to the point proves that there is no optimum (arXiv:2102.04592)."""
+    rays = cpu.rays(node.scaled.lp, batch.lanes)
+    promising = (rays.proof > PROOF_MARGIN * rays.proof_size) & (rays.proof_error <= ALMOST * rays.y_largest)
+    promising |= (rays.descent > PROOF_MARGIN * rays.descent_size) & (rays.descent_error <= ALMOST * rays.x_largest)
+    promising &= where
+    if promising.any():
+        (x, y), (x_anchor, y_anchor) = batch.points(promising), batch.anchors(promising)
+        promising[promising] = node.prove(batch.child[promising], x - x_anchor, y - y_anchor)
+    return promising

@@ -18,9 +18,6 @@ class Progress(typing.NamedTuple):
 
     first_error: np.ndarray  # the fixed-point error right after the last restart; inf where it is not measured yet
     last_error: np.ndarray  # at the last check
-    integral: np.ndarray  # of the weight's controller
-    balance: np.ndarray  # the smallest |log10(dual residual / primal residual)| so far
-    balanced_weight: np.ndarray  # the weight at that time
 
 
 class Packed:
@@ -47,7 +44,7 @@ class Packed:
             weight=one, inner=zero, variable=variable[None].astype(np.float64), lower=lower[None], upper=upper[None],
             branched=np.zeros((1, x.shape[0]), np.bool_),
         )  # fmt: skip
-        self.progress = Progress(far, far, zero, far, one)
+        self.progress = Progress(far, far)
         self._gather()
 
     @property
