@@ -14,7 +14,6 @@ from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-_ACCUMULATORS = 32  # doubles: enough to hide the latency of an addition, few enough not to spill
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
 
 
@@ -82,7 +81,7 @@ def sum_of_rows(typing_context, start, stop, indices, values, rows, width):
     The order of the sum depends on W alone.
     """
     result = Row(len(width))
-    unroll = max(1, min(4, _ACCUMULATORS // result.width))
+    unroll = 4 if result.width <= 8 else 1  # a wider row is registers enough to hide the latency of an addition
 
     def generate(context, builder, signature, arguments):
         start, stop = arguments[:2]
