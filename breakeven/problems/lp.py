@@ -673,11 +673,11 @@ _PROBES: dict[str, dict] = {
         "matrix": [[1, -1]], "rows": [(-_INF, 1)], "objective": [-1, 0], "columns": [(0, 3.5), (0, _INF)],
         "children": [(0, 0, 3, -3), (0, 0, _INF, -_INF)], "x": [3.5, 2.5], "y": [0], "basis": ([2, 1], [2]),
     },
-    "badly_scaled": {
-        "matrix": [[1e3, 1e-3], [1, 1]], "rows": [(1500, 1500), (-_INF, 1e6)],
-        "objective": [1e-3, 1e3], "columns": [(0, _INF), (0, _INF)],
-        "children": [(0, 0, 1, 500_000_000.001), (0, 2, _INF, _INF)],
-        "x": [1.5, 0], "y": [1e-6, 0], "basis": ([1, 0], [0, 1]),
+    "badly_scaled": {  # without z, x below 1 would need y far above what the second row allows
+        "matrix": [[1e6, 1e-6, 1e6], [1, 1, 1]], "rows": [(1.5e6, 1.5e6), (-_INF, 1e6)],
+        "objective": [1e-6, 1e6, 10], "columns": [(0, _INF), (0, _INF), (0, 1)],
+        "children": [(0, 0, 1, 5.000001), (0, 2, _INF, _INF)],
+        "x": [1.5, 0, 0], "y": [1e-12, 0], "basis": ([1, 0, 0], [0, 1]),
     },
     "same_child_twice": {
         "matrix": [[1, 1]], "rows": [(1.5, _INF)], "objective": [1, 3], "columns": [(0, _INF), (0, _INF)],

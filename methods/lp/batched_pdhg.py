@@ -23,8 +23,9 @@ ALMOST = 1e-3  # of a direction's largest entry: what may be left of it where an
 # and rises again; or after ARTIFICIAL of all its iterations. The first and the last are cuPDLPx's.
 SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36
 
-# Share of the way, in logarithms, that a restart takes the weight to the ratio of the distances that y and x have gone.
-SMOOTHING, LONGEST = 0.3, 1e8
+# A restart takes the weight this share of the way, in logarithms, to the ratio of the distances that y and x have gone;
+# where one of them has not moved, towards this many times the weight.
+SMOOTHING, STEEPEST = 0.3, 1e4
 
 
 @adapter(
@@ -98,9 +99,10 @@ def _restart(batch: Packed, measures: Measures, done: int) -> None:
     due |= (lanes.inner >= ARTIFICIAL * done) | (done == CHECK_EVERY)
     progress.last_error[:] = np.where(due, np.inf, error)
     progress.first_error[due] = np.inf
-    moved = due & (measures.x_moved > 0.0) & (measures.y_moved > 0.0)
-    ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved])
-    lanes.weight[moved] *= np.clip(ratio / lanes.weight[moved], 1 / LONGEST, LONGEST) ** SMOOTHING
+    moved = due & ((measures.x_moved > 0.0) | (measures.y_moved > 0.0))
+    with np.errstate(divide="ignore"):
+        ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved]) / lanes.weight[moved]
+    lanes.weight[moved] *= np.clip(ratio, 1 / STEEPEST, STEEPEST) ** SMOOTHING
     cpu.restart(lanes, due.astype(np.float64))
 
 
