@@ -17,7 +17,7 @@ from breakeven.problems.lp import LIMIT, OPTIMAL, PROOF_MARGIN, LPBatch, LPSolut
 
 CHECK_EVERY = 40  # iterations
 FIRST_PROOFS, PROOF_GROWTH = 200, 1.5  # proofs of infeasibility are looked for after so many, then at growing intervals
-ALMOST = 1e-3  # of a direction's largest entry: what may be left of it where an exact proof needs zero, before a closer look
+ALMOST = 1e-3  # of a direction's largest entry: what may be left where a proof needs zero, for the proof to be tried
 
 # A child restarts when its fixed-point error has fallen to SUFFICIENT of what it was after the last restart; to NECESSARY,
 # and rises again; or after ARTIFICIAL of all its iterations. The first and the last are cuPDLPx's.

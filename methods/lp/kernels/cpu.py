@@ -109,7 +109,8 @@ def _column_times(lp, j, y, width):
 def _iterate(first, last, lp, lanes, iterations, width):
     for b in range(first, last):
         weight, inner = lanes.weight[b], lanes.inner[b]
-        variable, lower, upper = (load(lanes.variable, b, width), load(lanes.lower, b, width), load(lanes.upper, b, width))
+        variable = load(lanes.variable, b, width)
+        lower, upper = load(lanes.lower, b, width), load(lanes.upper, b, width)
         primal_step, dual_step = load(lp.step / weight, 0, width), load(lp.step * weight, 0, width)
         for _ in range(iterations):
             share = load(inner / (inner + 1.0), 0, width)
@@ -149,7 +150,7 @@ def _measure(first, last, lp, lanes, out, width):
 @njit(**_OPTIONS)
 def _measure_block(
     lp, x_reflected, x_anchor, x_point, y, y_anchor, y_point, weight, inner, variable, lower, upper, branched, b, out, width
-):
+):  # fmt: skip
     x_step, y_step, cross, x_moved, y_moved = zeros(width), zeros(width), zeros(width), zeros(width), zeros(width)
     primal, dual, primal_value, dual_value = zeros(width), zeros(width), zeros(width), zeros(width)
     share, step = load(inner / (inner + 1.0), 0, width), load(lp.step / weight, 0, width)

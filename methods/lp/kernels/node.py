@@ -9,7 +9,16 @@ import torch
 
 from breakeven.methods.lp.kernels.scaling import scale
 from breakeven.problems.lp import (
-    INFEASIBLE, LIMIT, OPTIMAL, PROOF_MARGIN, UNBOUNDED, LPBatch, LPSolution, farkas_margin, ray_margin, safe_dual_bound,
+    INFEASIBLE,
+    LIMIT,
+    OPTIMAL,
+    PROOF_MARGIN,
+    UNBOUNDED,
+    LPBatch,
+    LPSolution,
+    farkas_margin,
+    ray_margin,
+    safe_dual_bound,
 )  # fmt: skip
 
 
@@ -39,7 +48,8 @@ class Node:
         self.iterations = np.zeros(children, np.int64)
         sides = (self.lower, self.upper, self.branch_lower, self.branch_upper)
         self.may_be_unbounded = any(np.isinf(side).any() for side in sides)
-        self.rows, self.columns = np.flatnonzero(np.diff(self.matrix.indptr)), np.flatnonzero(np.diff(self.transposed.indptr))
+        self.rows = np.flatnonzero(np.diff(self.matrix.indptr))
+        self.columns = np.flatnonzero(np.diff(self.transposed.indptr))
         self._closed_form()
         self.left = np.flatnonzero(self.status == LIMIT)
         if not self.rows.size:
@@ -60,7 +70,8 @@ class Node:
             self.y[broken[0]] = 1.0 if self.row_lower[broken[0]] > 0 else -1.0
         for j in np.setdiff1d(np.arange(self.matrix.shape[1]), self.columns):
             mine = self.variable == j
-            low, high = np.where(mine, self.branch_lower, self.lower[j]), np.where(mine, self.branch_upper, self.upper[j])
+            low = np.where(mine, self.branch_lower, self.lower[j])
+            high = np.where(mine, self.branch_upper, self.upper[j])
             best = low if self.objective[j] > 0 else high if self.objective[j] < 0 else np.clip(0.0, low, high)
             endless = np.isinf(best) & (self.status == LIMIT)
             self.x[:, endless] = 0.0
@@ -94,7 +105,8 @@ class Node:
     def _kkt_error(self, x, y, lower, upper) -> np.ndarray:
         """The largest of primal residual, dual residual and gap, each relative, in the 2-norm (PDLP, arXiv:2106.04756)."""
         activity = self.matrix @ x
-        violation = np.maximum(self.row_lower[:, None] - activity, 0) + np.maximum(activity - self.row_upper[:, None], 0)
+        violation = np.maximum(self.row_lower[:, None] - activity, 0)
+        violation += np.maximum(activity - self.row_upper[:, None], 0)
         row_value, row_residual = _priced(y, self.row_lower[:, None], self.row_upper[:, None])
         box_value, box_residual = _priced(self.objective[:, None] - self.transposed @ y, lower, upper)
         primal_value, dual_value = self.objective @ x, row_value + box_value

@@ -30,8 +30,11 @@ class Packed:
         lanes, progress: its state.
     """
 
-    def __init__(self, lp: ScaledLP, x: np.ndarray, y: np.ndarray, variable: np.ndarray, lower: np.ndarray, upper: np.ndarray):
-        """Start B children at ``x`` (n, B) and ``y`` (m, B); child b has its own bounds of the variable number b: (B,) each."""
+    def __init__(self, lp: ScaledLP, x, y, variable, lower, upper):
+        """Start B children at ``x`` (n, B) and ``y`` (m, B), clipped to their boxes.
+
+        Child b has the bounds ``lower[b]`` and ``upper[b]`` of the variable number ``variable[b]``, (B,) each; -1 for none.
+        """
         children = variable.size
         inside = variable >= 0
         x = np.clip(x, lp.lower[:, None], lp.upper[:, None])
@@ -128,6 +131,8 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _width(children: int) -> int:
-    """The widest blocks of which every thread gets one, or that are more than half full."""
-    threads = numba.get_num_threads()
-    return next(width for width in WIDTHS if children >= width * threads or (width < 16 and 2 * children > width * threads) or width == 1)
+    """The widest blocks of which every thread gets a full one; narrow ones need be half full only, but for the last of all."""
+    per_thread = children / numba.get_num_threads()
+    return next(
+        (width for width in WIDTHS if per_thread >= width or (width < max(WIDTHS) and per_thread > width / 2)), 1
+    )
