@@ -36,7 +36,8 @@ WARM_START = {"dual_simplex_cost_perturbation_multiplier": 0.0, "simplex_scale_s
 def solve(problem: LPBatch, *, tolerance: float = 1e-4, pricing: str = "devex") -> LPSolution:
     """Solve every child to a vertex; the children are divided evenly among torch's threads.
 
-    A child that cannot be right as it is (see `_doubtful`) is solved again, from slacks and with the default settings.
+    A child that may not be right as it is (see `_doubtful`) is solved again, from slacks and with the default settings; what
+    comes out of that stands.
 
     Args:
         problem: m rows, n columns, B children, on the CPU.
@@ -66,9 +67,10 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, pricing: str = "devex") 
     shares = [share.tolist() for share in torch.arange(children).tensor_split(torch.get_num_threads()) if len(share)]
     with ThreadPoolExecutor(len(shares)) as pool:  # HiGHS lets go of the interpreter's lock while it runs
         list(pool.map(lambda share: _solve_share(problem, model, share, warm, basis, solution), shares))
-    if doubtful := _doubtful(problem, solution):
+    proven = lp.safe_dual_bound(problem, solution.y)
+    if doubtful := _doubtful(problem, solution, proven):
         _solve_share(problem, model, doubtful, options, None, solution)
-        solution.status[_doubtful(problem, solution)] = lp.LIMIT
+    solution.dual_bound.copy_(lp.safe_dual_bound(problem, solution.y) if doubtful else proven)
     solution.dual_bound[solution.status == lp.INFEASIBLE] = math.inf
     solution.dual_bound[(solution.status == lp.UNBOUNDED) | (solution.status == lp.LIMIT)] = -math.inf
     return solution
@@ -112,20 +114,19 @@ def _solve_share(problem, model, share: list[int], options: dict, basis, solutio
         solver.changeColBounds(variable, parent_lower[variable], parent_upper[variable])
 
 
-def _doubtful(problem: LPBatch, solution: LPSolution) -> list[int]:
-    """Replace objectives by what y proves; returns the children without an end, or whose y does not prove what is said.
+def _doubtful(problem: LPBatch, solution: LPSolution, proven: torch.Tensor) -> list[int]:
+    """The children without an end, or whose y does not prove what is said; ``proven`` are the bounds that it proves.
 
     Warm starts of HiGHS have given wrong objectives (ERGO-Code/HiGHS#3294).
     """
     optimal, infeasible = solution.status == lp.OPTIMAL, solution.status == lp.INFEASIBLE
-    objective, proven = solution.dual_bound, lp.safe_dual_bound(problem, solution.y)
+    objective = solution.dual_bound
     doubtful = optimal & proven.isfinite() & ((objective - proven).abs() > 1e-5 * (1 + objective.abs()))
     doubtful |= solution.status == lp.LIMIT
     if infeasible.any():
         fields = ("branch_variable", "branch_lower", "branch_upper", "reference")
         few = dataclasses.replace(problem, **{name: getattr(problem, name)[infeasible] for name in fields})
         doubtful[infeasible] = lp.farkas_margin(few, solution.y[:, infeasible]) <= lp.PROOF_MARGIN
-    solution.dual_bound.copy_(proven)
     return doubtful.nonzero().flatten().tolist()
 
 
