@@ -233,7 +233,7 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakeven.worker", str(write)],
                 stdin=subprocess.PIPE, stdout=stderr, stderr=stderr, pass_fds=[write], start_new_session=True, cwd=folder,
-                env=environment(cell.threads, folder),
+                env=environment(cell.threads, folder, *(side.listing.entry.source() for side in (cell.method, cell.baseline))),
             )  # fmt: skip
         os.close(write)
         try:
@@ -295,9 +295,14 @@ def _resident(pid: int) -> int:
     return total
 
 
-def environment(threads: int, mark: str) -> dict[str, str]:
-    """The environment of a worker: numerical libraries held to a number of threads, and a mark that all it starts inherit."""
+def environment(threads: int, mark: str, *sources: str) -> dict[str, str]:
+    """The environment of a worker: numerical libraries held to a number of threads, and a mark that all it starts inherit.
+
+    ``sources`` are the hashes of the code that it runs. Numba looks at no file but a function's own before it trusts what
+    it has compiled before, not at those that the function calls: so each state of the code has a cache of its own.
+    """
     fixed = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "BREAKEVEN_WORKER": mark}
+    fixed["NUMBA_CACHE_DIR"] = str(registry.cache_folder() / "numba" / "-".join(sources))
     return os.environ | devices.thread_environment(threads) | fixed
 
 

@@ -106,6 +106,7 @@ def check(listing: registry.Listing, device: str = "cpu", *, call_seconds: float
         contests = [sweep.contest for sweep in sweeps if sweep.contest.problem == problem]
         job = {
             "module": listing.entry.module,
+            "source": listing.entry.source(),
             "track": listing.entry.track,
             "problem": problem,
             "isolated": listing.isolated,
@@ -158,7 +159,7 @@ def _observe_in_a_process(job: dict) -> list[dict]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakeven.check", str(write), json.dumps(job)],
                 stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, pass_fds=[write], start_new_session=True, cwd=folder,
-                env=environment(job["threads"], folder),
+                env=environment(job["threads"], folder, job["source"]),
             )  # fmt: skip
         os.close(write)
         try:

@@ -102,10 +102,15 @@ def entries() -> list[Entry]:
     return list(found.values())
 
 
+def cache_folder() -> pathlib.Path:
+    """Where what can be made again is kept: the folder ``BREAKEVEN_CACHE``, or the user's cache folder."""
+    return pathlib.Path(os.environ.get("BREAKEVEN_CACHE") or platformdirs.user_cache_dir("breakeven"))
+
+
 def catalogue() -> list[Listing]:
     """What every adapter and data set says of itself, or why it cannot be imported."""
     known = entries()
-    cache = pathlib.Path(os.environ.get("BREAKEVEN_CACHE") or platformdirs.user_cache_dir("breakeven")) / "catalogue"
+    cache = cache_folder() / "catalogue"
     core = _hash_files([pathlib.Path(__file__), *sorted(pathlib.Path(__file__).parent.glob("problems/*.py"))])
     cached, missing = {}, []
     for entry in known:
