@@ -201,24 +201,36 @@ def run(contest, profile, methods, device, threads, limit, budget, data, dataset
     """
     breakeven map lp/strong_branching              who wins where, on this machine
     breakeven map lp/strong_branching --machine all
+    breakeven map lp/strong_branching --picture map.svg
     breakeven map lp/strong_branching --json
     """,
     name="map",
 )
 @click.argument("contest")
 @click.option("--method", "methods", multiple=True, help="Only this entrant; may be given several times.")
+@click.option("--threads", type=int, help="Only cells with so many threads.")
 @click.option("--machine", help="A machine's folder under results/, or `all` [default: this machine].")
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw it as .svg or .png, too."
+)
 @_results
 @_json
-def map_(contest, methods, machine, results, as_json):
+def map_(contest, methods, threads, machine, picture, results, as_json):
     """Show the winner of every cell, and the break-even sizes with their intervals."""
     (chosen,) = registry.sweeps(contest)[:1]
     chosen = chosen.contest
     machine = machine or devices.this_machine().name
     records = Store(results or sweep.results_folder()).newest(chosen.path, None if machine == "all" else machine)
+    records = [r for r in records if not methods or r.method.name in (*methods, chosen.baseline)]
+    records = [r for r in records if threads in (None, r.threads)]
     if not records:
-        raise BadInput(f"no records of {chosen.path} on {machine}; measure some with: breakeven run {chosen.path}")
-    answer = report.contest_report(chosen, [r for r in records if not methods or r.method.name in methods])
+        asked = f" with {threads} threads" if threads else ""
+        raise BadInput(
+            f"no records of {chosen.path} on {machine}{asked}; measure some with: breakeven run {chosen.path}"
+        )
+    answer = report.contest_report(chosen, records)
+    if picture:
+        _draw(answer, picture)
     return _print_json(answer.to_json()) if as_json else report.print_report(out, answer)
 
 
@@ -322,6 +334,17 @@ def site(output, open_it, results):
     out.print(f"leaderboard: {page.resolve()}", soft_wrap=True)
     if open_it:
         webbrowser.open(page.resolve().as_uri())
+
+
+def _draw(answer: report.ContestReport, file: pathlib.Path) -> None:
+    from breakeven.site import plots
+
+    if file.suffix not in (".svg", ".png"):
+        raise BadInput(f"{file}: the ending must be .svg or .png")
+    try:
+        plots.winmap_picture(answer, file)
+    except ValueError as error:
+        raise BadInput(f"nothing to draw: {error}") from error
 
 
 def _table(*columns: str) -> rich.table.Table:

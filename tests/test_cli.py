@@ -223,3 +223,13 @@ def test_an_adapter_of_another_distribution_enters_by_its_entry_point(tmp_path):
     assert "always busy" in answer.stderr
     (record,) = Store(tmp_path / "results").load()
     assert (record.method.name, record.status) == ("elsewhere", "unsupported")
+
+
+def test_the_map_draws_a_picture(results, tmp_path):
+    file = tmp_path / "map.svg"
+    breakeven("map", "lp/strong_branching", "--results", str(results), "--picture", str(file))
+    assert "batched_pdhg against simplex" in file.read_text()
+    said = breakeven("map", "lp/strong_branching", "--results", str(results), "--picture", "map.gif", fails=True)
+    assert ".svg or .png" in said
+    said = breakeven("map", "lp/strong_branching", "--results", str(results), "--threads", "99", fails=True)
+    assert "with 99 threads" in said

@@ -11,20 +11,22 @@ import types
 import numpy as np
 import pytest
 import torch
+from cuda import core
 from kernels import lp_reference as reference
+from numba import cuda
 
+from breakeven.methods.lp.kernels import cuda as kernels
 from breakeven.methods.lp.kernels.layout import Lanes, ScaledLP
 
-cuda = pytest.importorskip("numba.cuda", exc_type=ImportError)
 HERE = pathlib.Path(__file__).parent
 
-array = {1: "float64[::1]", 2: "float64[:, ::1]", 3: "float64[:, :, ::1]"}
-MATRIX = ("int32[::1]", "int32[::1]", array[1])
+VECTOR, LANES, STATE = "float64[::1]", "float64[:, ::1]", "float64[:, :, ::1]"
+MATRIX = ("int32[::1]", "int32[::1]", VECTOR)
 SIGNATURES = {
     "primal_pass": (
-        *MATRIX, *[array[1]] * 3, "float64", *[array[3]] * 3, *[array[2]] * 2, "int64", *[array[2]] * 3, "boolean[:, ::1]"
+        *MATRIX, *[VECTOR] * 3, "float64", *[STATE] * 3, *[LANES] * 2, "int64", *[LANES] * 3, "boolean[:, ::1]"
     ),
-    "dual_pass": (*MATRIX, *[array[1]] * 2, "float64", *[array[3]] * 3, *[array[2]] * 2, "int64"),
+    "dual_pass": (*MATRIX, *[VECTOR] * 2, "float64", *[STATE] * 3, *[LANES] * 2, "int64"),
 }  # fmt: skip
 
 
@@ -40,12 +42,11 @@ def test_simulated_kernels_compute_what_the_reference_does():
 @pytest.mark.parametrize("kernel", SIGNATURES)
 def test_kernels_compile_for_hopper_without_spills(kernel, monkeypatch):
     """To machine code, with no GPU: Numba makes PTX, the linker's assembler counts registers."""
-    core = pytest.importorskip("cuda.core")
     # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
     monkeypatch.setattr(
         "numba.cuda.dispatcher.get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
     )
-    spec = importlib.util.find_spec("breakeven.methods.lp.kernels.cuda")
+    spec = importlib.util.find_spec(kernels.__name__)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
@@ -63,25 +64,44 @@ def test_kernels_compile_for_hopper_without_spills(kernel, monkeypatch):
     assert registers <= 64  # beyond, a multiprocessor could not hold half of its threads
 
 
-@pytest.mark.filterwarnings("ignore:Grid size")
-@pytest.mark.skipif(
-    not (cuda.is_available() and torch.cuda.is_available()), reason="needs an NVIDIA GPU and torch for it"
-)
-@pytest.mark.parametrize(("rows", "columns", "blocks", "width"), [(5, 7, 2, 4), (300, 200, 3, 33), (40, 600, 1, 256)])
-def test_a_device_computes_what_the_reference_does(rows, columns, blocks, width):
-    from breakeven.methods.lp.kernels import cuda as kernels
+def by_torch(part):
+    return torch.from_numpy(part).cuda()
 
+
+@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.skipif(not cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("to_device", [cuda.to_device, by_torch])
+@pytest.mark.parametrize(("rows", "columns", "blocks", "width"), [(5, 7, 2, 4), (300, 200, 3, 33), (40, 600, 1, 256)])
+def test_a_device_computes_what_the_reference_does(to_device, rows, columns, blocks, width):
+    if to_device is by_torch and not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA")
     lp, lanes = reference.problem(rows, columns, blocks, width, seed=rows)
-    on_device = (types_(*(_tensor(part) for part in parts)) for types_, parts in ((ScaledLP, lp), (Lanes, lanes)))
-    device_lp, device_lanes = on_device
-    with torch.cuda.stream(torch.cuda.Stream()):
-        kernels.iterate(device_lp, device_lanes, 5)
-    torch.cuda.synchronize()
-    found = Lanes(*(tensor.cpu().numpy() for tensor in device_lanes))
+    device_lp = ScaledLP(*map(to_device, lp[:-1]), step=lp.step)
+    device_lanes = Lanes(*map(to_device, lanes))
+    kernels.iterate(device_lp, device_lanes, 5)
+    found = Lanes(*(array.cpu().numpy() if to_device is by_torch else array.copy_to_host() for array in device_lanes))
     for b, w in np.ndindex(lanes.weight.shape):
         column = reference.column(lp, lanes, b, w)
         reference.assert_state(found, b, w, reference.iterate(column, 5))
 
 
-def _tensor(part):
-    return torch.from_numpy(part).cuda() if isinstance(part, np.ndarray) else part
+@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.skipif(
+    not (cuda.is_available() and torch.cuda.is_available()), reason="needs an NVIDIA GPU and torch for it"
+)
+def test_tensors_are_used_on_the_current_stream():
+    """What is queued there before is seen, though it takes a while; and iterating returns before it is done."""
+    lp, lanes = reference.problem(5, 7, 2, 4, seed=0)
+    device_lp, device_lanes = ScaledLP(*map(by_torch, lp[:-1]), step=lp.step), Lanes(*map(by_torch, lanes))
+    kernels.iterate(device_lp, device_lanes, 0)  # compiles
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(10**9)
+        device_lanes.y.zero_()
+        kernels.iterate(device_lp, device_lanes, 1)
+        assert not stream.query()
+    torch.cuda.synchronize()
+    lanes.y[:] = 0
+    for b, w in np.ndindex(lanes.weight.shape):
+        expected = reference.iterate(reference.column(lp, lanes, b, w), 1)
+        reference.assert_near(device_lanes.y[b, :, w].cpu().numpy(), expected.y, "y")
