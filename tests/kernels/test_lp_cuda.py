@@ -27,6 +27,7 @@ SIGNATURES = {
         *MATRIX, *[VECTOR] * 3, "float64", *[STATE] * 3, *[LANES] * 2, "int64", *[LANES] * 3, "boolean[:, ::1]"
     ),
     "dual_pass": (*MATRIX, *[VECTOR] * 2, "float64", *[STATE] * 3, *[LANES] * 2, "int64"),
+    "_count": (LANES, "int64"),
 }  # fmt: skip
 
 
