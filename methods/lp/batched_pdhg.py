@@ -47,8 +47,13 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
     if problem.matrix.device.type != "cpu":
         raise Unsupported("the CUDA kernels of batched PDHG are not complete yet; use the CPU")
     node = Node(problem)
-    if not node.left.size:
-        return node.solution()
+    if node.left.size:
+        with np.errstate(all="ignore"):  # the lane of a child that has ended runs off unseen
+            _solve(node, tolerance, iteration_limit)
+    return node.solution()
+
+
+def _solve(node: Node, tolerance: float, iteration_limit: int) -> None:
     lp, batch = node.scaled.lp, Packed(node.scaled.lp, *node.start())
     done, next_proofs = 0, FIRST_PROOFS
     while batch.running.any():
@@ -72,7 +77,6 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
         node.iterations[node.left[batch.child[ended]]] = done
         _restart(batch, measures, done)
         batch.drop(ended)
-    return node.solution()
 
 
 def _error(measures: Measures) -> np.ndarray:
@@ -100,8 +104,7 @@ def _restart(batch: Packed, measures: Measures, done: int) -> None:
     progress.last_error[:] = np.where(due, np.inf, error)
     progress.first_error[due] = np.inf
     moved = due & ((measures.x_moved > 0.0) | (measures.y_moved > 0.0))
-    with np.errstate(divide="ignore"):
-        ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved]) / lanes.weight[moved]
+    ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved]) / lanes.weight[moved]
     lanes.weight[moved] *= np.clip(ratio, 1 / STEEPEST, STEEPEST) ** SMOOTHING
     cpu.restart(lanes, due.astype(np.float64))
 

@@ -21,6 +21,8 @@ from breakeven.problems.lp import (
     safe_dual_bound,
 )  # fmt: skip
 
+NOTHING = 1e-6  # of a direction's largest entry, in scaled units
+
 
 class Node:
     """The children of a problem while they are being solved.
@@ -37,7 +39,9 @@ class Node:
         self.matrix = scipy.sparse.csr_array(
             (_float64(matrix.values()), matrix.col_indices().numpy(), matrix.crow_indices().numpy()), shape=matrix.shape
         )
-        self.matrix.eliminate_zeros()
+        if not self.matrix.data.all():
+            self.matrix = self.matrix.copy()  # until here it shares the problem's memory
+            self.matrix.eliminate_zeros()
         self.transposed = self.matrix.T.tocsr()
         self.variable = problem.branch_variable.numpy()
         for name in ("objective", "lower", "upper", "row_lower", "row_upper", "branch_lower", "branch_upper"):
@@ -73,9 +77,11 @@ class Node:
             low = np.where(mine, self.branch_lower, self.lower[j])
             high = np.where(mine, self.branch_upper, self.upper[j])
             best = low if self.objective[j] > 0 else high if self.objective[j] < 0 else np.clip(0.0, low, high)
-            endless = np.isinf(best) & (self.status == LIMIT)
+            open_ = self.status == LIMIT
+            endless = open_ & np.isinf(best)
+            self.x[j, open_] = np.where(endless, 0.0, best)[open_]
             self.x[:, endless] = 0.0
-            self.x[j] = np.where(endless, -np.sign(self.objective[j]), np.where(np.isinf(best), 0.0, best))
+            self.x[j, endless] = -np.sign(self.objective[j])
             self.status[endless] = UNBOUNDED
 
     def start(self) -> tuple[np.ndarray, ...]:
@@ -115,9 +121,16 @@ class Node:
         return np.maximum.reduce([primal, np.hypot(row_residual, box_residual) / self.scaled.dual_size, gap])
 
     def prove(self, children: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Record those children of which the direction y (m, c) proves infeasibility, or x (n, c) no bound; which ones."""
+        """Record those children of which the direction y (m, c) proves infeasibility, or x (n, c) no bound; which ones.
+
+        A proof must leave some sums exactly zero: entries that are nothing beside the largest one are taken for zeros.
+        """
         chosen = self.left[children]
+        x, y = (np.where(np.abs(ray) > NOTHING * np.abs(ray).max(axis=0), ray, 0.0) for ray in (x, y))
         x, y = self._whole(x, y, np.zeros((self.matrix.shape[1], chosen.size)))
+        x, y = (
+            _float64(torch.from_numpy(ray).to(self.problem.objective.dtype)) for ray in (x, y)
+        )  # as it will be read
         names = ("branch_variable", "branch_lower", "branch_upper", "reference")
         some = dataclasses.replace(self.problem, **{name: getattr(self.problem, name)[chosen] for name in names})
         infeasible = farkas_margin(some, torch.from_numpy(y)).numpy() > PROOF_MARGIN
@@ -144,8 +157,10 @@ class Node:
         bound[status == INFEASIBLE] = math.inf
         bound[status == UNBOUNDED] = -math.inf
         dtype = self.problem.objective.dtype
+        rounded = bound.to(dtype)
+        rounded = torch.where(rounded > bound, torch.nextafter(rounded, torch.full_like(rounded, -math.inf)), rounded)
         x = torch.from_numpy(self.x)
-        return LPSolution(x.to(dtype), y.to(dtype), status, bound.to(dtype), torch.from_numpy(self.iterations))
+        return LPSolution(x.to(dtype), y.to(dtype), status, rounded, torch.from_numpy(self.iterations))
 
 
 def _priced(value: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
