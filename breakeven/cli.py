@@ -151,7 +151,7 @@ def list_(track: str | None, as_json: bool) -> None:
 @click.option("--limit", type=_Duration(), help="Longest time for one call [default: 30s quick, 5m full].")
 @click.option("--budget", type=_Duration(), help="Start no further cell after this time.")
 @click.option("--data", help="Files of your own: a path, or a pattern in quotes.")
-@click.option("--dataset", help="Only this data set, at the sizes given by --size.")
+@click.option("--dataset", help="Only this data set: at the sizes of the profile, or at those of --size.")
 @click.option(
     "--size", "sizes", multiple=True, metavar="NAME=VALUE", help="A size of --dataset; may be given several times."
 )

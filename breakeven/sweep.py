@@ -98,7 +98,9 @@ def _grids(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing
         for name in choice.sizes:
             if name not in data.sizes:
                 raise registry.unknown(f"size of data set {choice.dataset}", name, list(data.sizes))
-        return [Grid(choice.dataset, seeds=(choice.seed or 0,), **{name: (v,) for name, v in choice.sizes.items()})]
+        asked = Grid(choice.dataset, seeds=(choice.seed or 0,), **{name: (v,) for name, v in choice.sizes.items()})
+        swept = [grid for grid in getattr(sweep, choice.profile, ()) if grid.dataset == choice.dataset]
+        return [asked] if choice.sizes or choice.seed is not None or not swept else swept
     if choice.profile not in PROFILES:
         raise registry.unknown("profile", choice.profile, list(PROFILES))
     return list(getattr(sweep, choice.profile))

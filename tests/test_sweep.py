@@ -164,6 +164,11 @@ def test_plans_put_small_cells_first_and_hold_the_baseline_against_itself():
     )
     assert {cell.method.name for cell in cells} >= {"simplex", "batched_pdhg"}
     quick = sweep.plan(strong_branching, sweep.Choice(), registry.catalogue())
+    listings = registry.catalogue()
+    covers = sweep.plan(strong_branching, sweep.Choice(dataset="set_cover"), listings)
+    assert covers == [cell for cell in quick if cell.dataset.entry.name == "set_cover"]
+    (seeded,) = sweep.plan(strong_branching, sweep.Choice(dataset="set_cover", seed=5, methods=("simplex",)), listings)
+    assert (seeded.sizes, seeded.seed) == ({}, 5)
     batches = [cell.sizes["batch"] for cell in quick if cell.dataset.entry.name == "miplib"]
     assert batches == sorted(batches)
 
