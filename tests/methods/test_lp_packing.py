@@ -479,6 +479,22 @@ def test_accept_looks_at_the_points_themselves():
     )  # of zero duals in the last two
 
 
+@pytest.mark.parametrize(
+    ("x", "y", "error"),
+    [([1], [0], 2 / 4), ([3], [0.5], 2.5 / 3.5), ([6], [0], 0.0), ([4], [-0.5], 0.5)],
+    ids=["primal", "gap", "none", "dual"],
+)
+def test_accept_measures_each_residual(x, y, error):
+    # No objective, x >= 3, x <= 8: the dual -0.5 prices an absent side.
+    problem = batch_of(
+        matrix=[[1.0]], rows=[(3, INF)], objective=[0], columns=[(0, 9)], children=[(0, 0, 8, 0)], x=[3], y=[0]
+    )
+    for tolerance in (0.99 * error - 1e-12, 1.01 * error + 1e-12):
+        node = Node(problem)
+        points = scaled_points(node, [x], [y])
+        assert node.accept(np.array([0]), *points, OPTIMAL, tolerance).tolist() == [tolerance > error]
+
+
 def test_accept_puts_points_into_the_childs_box():
     node = Node(PROBES["fractional_root"])
     x, y = scaled_points(node, [[1 + 1e-9, 1.5]], [[-0.5, 0]])
