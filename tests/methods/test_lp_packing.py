@@ -114,11 +114,10 @@ def check_lanes(packed, children, threads):
 
 
 def expected_width(children, threads):
-    if children >= 16 * threads:
-        return 16
-    if children > 4 * threads:
-        return 8
-    return 4 if children > 2 * threads else 1
+    for width in (16, 8, 4):
+        if 2 * children > width * threads:
+            return width
+    return 4 if children > 1 else 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -154,9 +153,9 @@ def test_widths(threads):
 def test_width_in_numbers():
     counts = [1, 2, 3, 4, 5, 8, 15, 16, 17, 100]
     with with_threads(1):
-        assert [packed_children(n).child.shape[1] for n in counts] == [1, 1, 4, 4, 8, 8, 8, 16, 16, 16]
+        assert [packed_children(n).child.shape[1] for n in counts] == [1, 4, 4, 4, 8, 8, 16, 16, 16, 16]
     with with_threads(2):
-        assert [packed_children(n).child.shape[1] for n in counts] == [1, 1, 1, 1, 4, 4, 8, 8, 8, 16]
+        assert [packed_children(n).child.shape[1] for n in counts] == [1, 4, 4, 4, 4, 4, 8, 8, 16, 16]
 
 
 def test_points_and_anchors_come_in_the_order_of_the_lanes():

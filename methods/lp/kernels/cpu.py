@@ -5,17 +5,17 @@ stay in the core's cache. ``width`` is a tuple of W zeros: its length is W, know
 one value (`simd`).
 """
 
-from concurrent.futures import ThreadPoolExecutor
-
-import numba
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 from breakeven.methods.lp.kernels import formulas
 from breakeven.methods.lp.kernels.layout import Measures, Rays
 from breakeven.methods.lp.kernels.simd import choose, load, store, sum_of_rows, zeros
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+_OPTIONS = {"cache": True, "error_model": "numpy"}
+_OF_BLOCKS = {**_OPTIONS, "parallel": True}
+# What is done to a block stands in a function of its own. Within the parallel loop itself, Numba drops `store`, which returns
+# nothing, and takes an array that is added to for a sum over all blocks.
 
 _halpern = njit(**_OPTIONS)(formulas.halpern)
 _primal_point = njit(**_OPTIONS)(formulas.primal_point)
@@ -51,16 +51,9 @@ def restart(lanes, where) -> None:
 
 
 def _each_block(kernel, lanes, *arguments) -> None:
-    """Call a kernel for ranges of blocks, one range for each of Numba's threads."""
+    """Call a kernel for all blocks, which Numba's threads share."""
     blocks, lanes_per_block = lanes.weight.shape
-    width = (0,) * lanes_per_block
-    threads = min(numba.get_num_threads(), blocks)
-    if threads == 1:
-        kernel(0, blocks, *arguments, width)
-        return
-    ends = [blocks * thread // threads for thread in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:  # the kernels let go of the interpreter's lock
-        list(pool.map(lambda first, last: kernel(first, last, *arguments, width), ends[:-1], ends[1:]))
+    kernel(blocks, *arguments, (0,) * lanes_per_block)
 
 
 @njit(**_OPTIONS)
@@ -105,41 +98,54 @@ def _column_times(lp, j, y, width):
     return sum_of_rows(start, stop, lp.column_indices, lp.column_values, y, width)
 
 
-@njit(**_OPTIONS)
-def _iterate(first, last, lp, lanes, iterations, width):
-    for b in range(first, last):
-        weight, inner = lanes.weight[b], lanes.inner[b]
-        variable = load(lanes.variable, b, width)
-        lower, upper = load(lanes.lower, b, width), load(lanes.upper, b, width)
-        primal_step, dual_step = load(lp.step / weight, 0, width), load(lp.step * weight, 0, width)
-        for _ in range(iterations):
-            share = load(inner / (inner + 1.0), 0, width)
-            primal_pass(
-                lp, lanes.x_reflected[b], lanes.x_anchor[b], lanes.y[b], share, primal_step,
-                variable, lower, upper, lanes.branched[b], width,
-            )  # fmt: skip
-            inner += 1.0
-            share = load(inner / (inner + 1.0), 0, width)
-            dual_pass(lp, lanes.x_reflected[b], lanes.y[b], lanes.y_anchor[b], share, dual_step, width)
+@njit(**_OF_BLOCKS)
+def _iterate(blocks, lp, lanes, iterations, width):
+    for b in prange(blocks):
+        _iterate_block(
+            lp, lanes.x_reflected[b], lanes.x_anchor[b], lanes.y[b], lanes.y_anchor[b], lanes.weight[b], lanes.inner[b],
+            load(lanes.variable, b, width), load(lanes.lower, b, width), load(lanes.upper, b, width), lanes.branched[b],
+            iterations, width,
+        )  # fmt: skip
 
 
 @njit(**_OPTIONS)
-def _restart(first, last, lanes, where, width):
-    for b in range(first, last):
-        anew = load(where, b, width)
-        for anchors, points in ((lanes.x_anchor[b], lanes.x_point[b]), (lanes.y_anchor[b], lanes.y_point[b])):
-            for i in range(len(points)):
-                store(anchors, i, choose(anew, load(points, i, width), load(anchors, i, width)))
-        for i in range(len(lanes.y[b])):
-            store(lanes.y[b], i, choose(anew, load(lanes.y_point[b], i, width), load(lanes.y[b], i, width)))
-        for w in range(len(width)):
-            if where[b, w] > 0.0:
-                lanes.inner[b, w] = 0.0
+def _iterate_block(
+    lp, x_reflected, x_anchor, y, y_anchor, weight, inner, variable, lower, upper, branched, iterations, width
+):  # fmt: skip
+    primal_step, dual_step = load(lp.step / weight, 0, width), load(lp.step * weight, 0, width)
+    for _ in range(iterations):
+        share = load(inner / (inner + 1.0), 0, width)
+        primal_pass(lp, x_reflected, x_anchor, y, share, primal_step, variable, lower, upper, branched, width)
+        inner += 1.0
+        share = load(inner / (inner + 1.0), 0, width)
+        dual_pass(lp, x_reflected, y, y_anchor, share, dual_step, width)
+
+
+@njit(**_OF_BLOCKS)
+def _restart(blocks, lanes, where, width):
+    for b in prange(blocks):
+        _restart_block(
+            lanes.x_anchor[b], lanes.x_point[b], lanes.y[b], lanes.y_anchor[b], lanes.y_point[b], lanes.inner[b],
+            where[b], load(where, b, width), width,
+        )  # fmt: skip
 
 
 @njit(**_OPTIONS)
-def _measure(first, last, lp, lanes, out, width):
-    for b in range(first, last):
+def _restart_block(x_anchor, x_point, y, y_anchor, y_point, inner, where, anew, width):
+    for j in range(len(x_anchor)):
+        store(x_anchor, j, choose(anew, load(x_point, j, width), load(x_anchor, j, width)))
+    for i in range(len(y)):
+        point = load(y_point, i, width)
+        store(y, i, choose(anew, point, load(y, i, width)))
+        store(y_anchor, i, choose(anew, point, load(y_anchor, i, width)))
+    for w in range(len(width)):
+        if where[w] > 0.0:
+            inner[w] = 0.0
+
+
+@njit(**_OF_BLOCKS)
+def _measure(blocks, lp, lanes, out, width):
+    for b in prange(blocks):
         _measure_block(
             lp, lanes.x_reflected[b], lanes.x_anchor[b], lanes.x_point[b], lanes.y[b], lanes.y_anchor[b], lanes.y_point[b],
             lanes.weight[b], lanes.inner[b], load(lanes.variable, b, width), load(lanes.lower, b, width),
@@ -211,9 +217,9 @@ def _at(measure, block, out):
     return measure * out.shape[1] + block
 
 
-@njit(**_OPTIONS)
-def _rays(first, last, lp, lanes, out, width):
-    for b in range(first, last):
+@njit(**_OF_BLOCKS)
+def _rays(blocks, lp, lanes, out, width):
+    for b in prange(blocks):
         _rays_block(
             lp, lanes.x_point[b], lanes.x_anchor[b], lanes.y_point[b], lanes.y_anchor[b], load(lanes.variable, b, width),
             load(lanes.lower, b, width), load(lanes.upper, b, width), b, out, width,

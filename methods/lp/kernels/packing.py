@@ -131,8 +131,6 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _width(children: int) -> int:
-    """The widest blocks of which every thread gets a full one; narrow ones need be half full only, but for the last of all."""
+    """The widest blocks of which every thread has more than half of one; a block of 4 costs little more than one lane."""
     per_thread = children / numba.get_num_threads()
-    return next(
-        (width for width in WIDTHS if per_thread >= width or (width < max(WIDTHS) and per_thread > width / 2)), 1
-    )
+    return next((width for width in WIDTHS[:-1] if per_thread > width / 2), 4 if children > 1 else 1)
