@@ -31,7 +31,7 @@ SMOOTHING, STEEPEST = 0.3, 1e4
 @adapter(
     title="Batched PDHG",
     paper="arXiv:2601.21990",
-    derived="the paper was known by its abstract: weights, restarts and their constants follow cuPDLPx, blocking is ours",
+    derived="the paper was known by its abstract: restarts follow cuPDLPx, weights PDLP; constants and lanes are ours",
     packages=("numba",),
 )
 def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 100_000) -> LPSolution:
@@ -39,7 +39,7 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
 
     Args:
         problem: m rows, n columns, B children, on the CPU.
-        iteration_limit: per child; beyond it a child's status is ``LIMIT``.
+        iteration_limit: per child, rounded up to a check; beyond it a child's status is ``LIMIT``.
 
     Returns:
         float64 inside and the problem's dtype outside; ``dual_bound`` is what y proves (`safe_dual_bound`), or -inf.
@@ -54,6 +54,7 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
 
 
 def _solve(node: Node, tolerance: float, iteration_limit: int) -> None:
+    """Iterate, check, restart, and let go of what has ended, until nothing runs."""
     lp, batch = node.scaled.lp, Packed(node.scaled.lp, *node.start())
     done, next_proofs = 0, FIRST_PROOFS
     while batch.running.any():
