@@ -5,6 +5,7 @@ stay in the core's cache. ``width`` is a tuple of W zeros: its length is W, know
 one value (`simd`).
 """
 
+import numba
 import numpy as np
 from numba import njit, prange
 
@@ -51,9 +52,14 @@ def restart(lanes, where) -> None:
 
 
 def _each_block(kernel, lanes, *arguments) -> None:
-    """Call a kernel for all blocks, which Numba's threads share."""
+    """Call a kernel for all blocks, which Numba's threads share; no thread is woken that would have none."""
     blocks, lanes_per_block = lanes.weight.shape
-    kernel(blocks, *arguments, (0,) * lanes_per_block)
+    threads = numba.get_num_threads()
+    numba.set_num_threads(min(threads, blocks))
+    try:
+        kernel(blocks, *arguments, (0,) * lanes_per_block)
+    finally:
+        numba.set_num_threads(threads)
 
 
 @njit(**_OPTIONS)
