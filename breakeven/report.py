@@ -58,12 +58,13 @@ class ContestReport:
 
 def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport:
     """Judge all cells and find the break-even sizes along each of the contest's axes."""
-    # A problem that could not be made has no nonzeros to sort by, but its name may have them from another cell.
-    nonzeros = {_instance(r): r.problem["nonzeros"] for r in records if "nonzeros" in r.problem}
+    # A problem that could not be made has no size to sort by, but its name may have one from another cell.
+    by = size_axis(contest)
+    sizes = {_instance(r): size_of(r, by) for r in records if size_of(r, by) < math.inf}
 
     def place_of(r: Record):
         name = _instance(r)
-        return r.method.name, r.threads, nonzeros.get(name, math.inf), name, _last_axis(contest, r), r.seed
+        return r.method.name, r.threads, sizes.get(name, math.inf), name, _last_axis(contest, r), r.seed
 
     ordered = sorted(records, key=place_of)
     lines = []
@@ -79,6 +80,22 @@ def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport
         winmap.false_alarms(ordered),
         winmap.noise_floor(ordered),
     )
+
+
+def threads_text(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def size_axis(contest: Contest) -> str:
+    """The axis by which a map's rows grow: the first one, where there is another for the columns; or none."""
+    return contest.axes[0] if len(contest.axes) > 1 else ""
+
+
+def size_of(record: Record, axis: str) -> float:
+    """A record's size along an axis, asked of the data set or read off the problem; inf where it has none."""
+    value = record.sizes.get(axis, record.problem.get(axis))
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return float(value) if usable else math.inf
 
 
 def sentence(line: winmap.Line, found: winmap.BreakEven) -> str:
@@ -223,20 +240,25 @@ def print_report(out: rich.console.Console, report: ContestReport) -> None:
     out.print(f"[bold]{contest.path}[/]  against {contest.baseline}; {limits}")
     table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
     axis = contest.axes[-1]
-    for column in ("method", "threads", "instance", "nonzeros", axis):
-        table.add_column(column, justify="right" if column in ("threads", "nonzeros", axis) else "left")
+    by = size_axis(contest)
+    for column in ("method", "threads", "instance", *([by] if by else []), axis):
+        table.add_column(column, justify="left" if column in ("method", "instance") else "right")
     table.add_column(f"{contest.rank_by.name} ratio [95 %]")
     table.add_column("winner")
     for rows in _rows(report):
         (record, verdict), sizes = rows[0], [str(record.sizes.get(axis, "")) for record, _ in rows]
-        nonzeros = record.problem.get("nonzeros")
-        table.add_row(
-            record.method.name, str(record.threads), _instance(record), f"{nonzeros:,.0f}" if nonzeros else "",
-            ", ".join(sizes), ratio_text(verdict), verdict.winner + (f": {verdict.reason}" if verdict.reason else ""),
-        )  # fmt: skip
+        size = size_of(record, by)
+        row = [record.method.name, str(record.threads), _instance(record)]
+        row += [f"{size:,.0f}" if size < math.inf else ""] if by else []
+        row += [
+            ", ".join(sizes),
+            ratio_text(verdict),
+            verdict.winner + (f": {verdict.reason}" if verdict.reason else ""),
+        ]
+        table.add_row(*row)
     out.print(table)
     for one in report.lines:
-        out.print(f"along {one.line.axis}, {one.line.threads} threads, {one.sentence}", soft_wrap=True)
+        out.print(f"along {one.line.axis}, {threads_text(one.line.threads)}, {one.sentence}", soft_wrap=True)
     out.print(noise_sentence(report.noise_floor, report.false_alarms))
 
 

@@ -687,6 +687,8 @@ def _extrapolate(nodes: Sequence[_Node], found: BreakEven, random: numpy.random.
         away = numpy.sign(x[-1] - x[-2])
         towards = (steps * away > 0) & (numpy.abs(steps) < 3 * FARTHEST)
         steps = numpy.where(towards, numpy.abs(steps), math.inf)
+        if x[-1] + away * steps[0] < 0 and all(math.exp(node.x) > 0.999 for node in nodes):
+            continue  # sizes are counts: there is none below 1
         if steps[0] <= FARTHEST and (nearest is None or steps[0] < nearest[0]):
             low, high = sorted(x[-1] + away * step for step in _interval(steps[1:]))
             above = (values[0, -1] > 0) == (away > 0)

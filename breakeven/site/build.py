@@ -66,7 +66,7 @@ class MapRow:
 
     name: str
     about: str
-    nonzeros: str
+    size: str
     columns: tuple[tuple[MapCell, ...], ...]
     break_even: str | None
     spans: int = 1
@@ -100,6 +100,7 @@ class View:
     counts: tuple[tuple[str, str, str, int], ...]
     groups: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
     axis: str
+    size_axis: str
     columns: tuple[str, ...]
     rows: tuple[MapRow, ...]
     details: tuple[Detail, ...]
@@ -282,8 +283,9 @@ def _view(contest, who, details: Sequence[Detail], lines: Sequence[report.LineRe
     method, baseline, device, threads = who
     tally = collections.Counter(detail.kind for detail in details)
     axis = _column_axis(contest, details)
-    columns, rows = _win_map(axis, details, lines)
-    panels, more = _scaling(axis, details, lines)
+    size_axis = report.size_axis(contest)
+    columns, rows = _win_map(axis, size_axis, details, lines)
+    panels, more = _scaling(axis, size_axis, details, lines)
     names = {"method": method, "baseline": baseline}
     return View(
         anchor=anchors.make(contest.path, details[0].record.machine, method, device, f"{threads}t"),
@@ -296,6 +298,7 @@ def _view(contest, who, details: Sequence[Detail], lines: Sequence[report.LineRe
         counts=tuple((k, symbol, text.format(**names), tally[k]) for k, (symbol, text) in KINDS.items() if tally[k]),
         groups=tuple(_groups(method, baseline, lines)),
         axis=axis,
+        size_axis=size_axis,
         columns=columns,
         rows=rows,
         details=tuple(details),
@@ -358,7 +361,7 @@ def _column_axis(contest: Contest, details: Sequence[Detail]) -> str:
     return asked[0] if asked else (contest.axes[-1] if contest.axes else "size")
 
 
-def _win_map(axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple:
+def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple:
     sizes = {detail.record.sizes.get(axis, "–") for detail in details}
     columns = sorted(sizes, key=lambda value: (isinstance(value, str), value))
     along: dict[tuple, list[str]] = {}
@@ -370,19 +373,19 @@ def _win_map(axis: str, details: Sequence[Detail], lines: Sequence[report.LineRe
         cells.setdefault(plots.row_key(detail.record, axis), []).append(detail)
     size_of: dict[tuple, float] = {}
     for key, row in cells.items():
-        known = [plots.nonzeros_of(detail.record) for detail in row]
+        known = [report.size_of(detail.record, size_axis) for detail in row]
         size_of[key[:2]] = min([*known, size_of.get(key[:2], math.inf)])
     ordered = sorted(cells, key=lambda key: (size_of[key[:2]], key[0], str(key[1]), key[2], str(key[3])))
     families = collections.Counter(key[:2] for key in ordered)
     rows, told = [], set()
     for key in ordered:
         first = cells[key][0]
-        known = [value for value in (plots.nonzeros_of(d.record) for d in cells[key]) if math.isfinite(value)]
+        known = [value for value in (report.size_of(d.record, size_axis) for d in cells[key]) if math.isfinite(value)]
         rows.append(
             MapRow(
                 name=first.instance,
                 about=first.record.dataset if first.record.dataset not in first.instance else "",
-                nonzeros=f"{known[0]:,.0f}" if known else "–",
+                size=f"{known[0]:,.0f}" if known else "–",
                 columns=tuple(
                     tuple(_map_cell(detail) for detail in cells[key] if detail.record.sizes.get(axis, "–") == column)
                     for column in columns
@@ -408,7 +411,9 @@ def _map_cell(detail: Detail) -> MapCell:
     )
 
 
-def _scaling(axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple[tuple, int]:
+def _scaling(
+    axis: str, size_axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]
+) -> tuple[tuple, int]:
     """Small plots along the map's axis, and along others where a data set has more sizes there; crossings come first."""
     by_line: dict[tuple, list[Record]] = {}
     for detail in details:
@@ -422,7 +427,7 @@ def _scaling(axis: str, details: Sequence[Detail], lines: Sequence[report.LineRe
         records = by_line.get((line.dataset, line.driver, tuple(sorted(line.fixed.items()))), [])
         if len(line.points) > 1 and records and len({str(sorted(record.given.items())) for record in records}) == 1:
             kind = order.get(one.break_even.kind, 3)
-            rank = (kind > 0, line.axis != axis, kind, plots.nonzeros_of(records[0]), str(line.fixed))
+            rank = (kind > 0, line.axis != axis, kind, report.size_of(records[0], size_axis), str(line.fixed))
             candidates.append((rank, one, records))
     candidates.sort(key=lambda candidate: candidate[0])
     found, more = [], 0
@@ -487,7 +492,8 @@ def _stand_in(path: str, records: Sequence[Record]) -> Contest:
     """For records of a contest that this version does not know."""
     track, _, name = path.partition("/")
     sizes = [n for n, value in records[0].sizes.items() if not isinstance(value, str)]
-    axes = (*(["nonzeros"] if "nonzeros" in records[0].problem else []), *sizes) or ("size",)
+    read_off = [n for n, value in records[0].problem.items() if not isinstance(value, str) and n not in sizes]
+    axes = (*read_off[:1], *sizes) or ("size",)
     return Contest(
         track, name, question="", problem="", axes=axes, baseline=records[0].baseline.name, given=records[0].given
     )
@@ -518,11 +524,12 @@ def _environment() -> jinja2.Environment:
     )  # fmt: skip
     environment.filters.update(
         duration=plots.duration, number=report.number, ratio=report.ratio_text, memory=_memory, significant=_significant,
-        paper=_paper,
+        paper=_paper, size=report.size_of, size_axis=report.size_axis,
     )  # fmt: skip
     environment.globals.update(
-        interval=report.interval, machine_title=_machine_title, count=_count, endings=ENDINGS, shown_lines=SHOWN_LINES
-    )
+        infinity=math.inf, interval=report.interval, machine_title=_machine_title, count=_count, endings=ENDINGS,
+        shown_lines=SHOWN_LINES,
+    )  # fmt: skip
     return environment
 
 

@@ -261,7 +261,8 @@ def _draw_winmap(new_figure, contest, wanted, lines):
     rows: dict[tuple, list] = {}
     for record, verdict in wanted:
         rows.setdefault(row_key(record, axis), []).append((record, verdict))
-    ordered = sorted(rows.values(), key=lambda cells: (nonzeros_of(cells[0][0]), instance(cells[0][0])))
+    by = report.size_axis(contest.contest)
+    ordered = sorted(rows.values(), key=lambda cells: (report.size_of(cells[0][0], by), instance(cells[0][0])))
     columns = sorted(
         {record.sizes.get(axis, 0) for record, _ in wanted}, key=lambda value: (isinstance(value, str), value)
     )
@@ -271,19 +272,20 @@ def _draw_winmap(new_figure, contest, wanted, lines):
     figure = new_figure(figsize=(width, height), facecolor="white")
     axes = figure.add_axes((0.265, foot / height, 0.42, 1 - (head + foot) / height))
     plain = {"parse_math": False}  # a name may hold dollar signs
+    where = f"{first.machine}, {first.device}, {report.threads_text(first.threads)}"
     title = f"{contest.contest.path}: {first.method.name} against {first.baseline.name}"
     figure.text(0.02, 1 - 0.24 / height, _cut(title, 70), size=13, weight="bold", va="center", **plain)
     figure.text(
-        0.02, 1 - 0.50 / height, _cut(f"{first.machine}, {first.device}, {first.threads} threads", 100), size=9, va="center",
+        0.02, 1 - 0.50 / height, _cut(where, 100), size=9, va="center",
         color="#555555", **plain,
     )  # fmt: skip
     told: set[tuple] = set()  # rows of several seeds share one line
     for place, cells in enumerate(ordered):
         for record, verdict in cells:
             _draw_cell(axes, columns.index(record.sizes.get(axis, 0)), place, record, verdict)
-        nonzeros = nonzeros_of(cells[0][0])
+        size = report.size_of(cells[0][0], by)
         name = _cut(instance(cells[0][0]), 18)
-        axes.text(-0.62, place, f"{nonzeros:,.0f}" if math.isfinite(nonzeros) else "", ha="right", va="center", size=9)
+        axes.text(-0.62, place, f"{size:,.0f}" if math.isfinite(size) else "", ha="right", va="center", size=9)
         axes.text(-1.4, place, name, ha="right", va="center", size=9, **plain)
         along = [one for one in lines if one.line.axis == axis and line_row(one.line) == row_key(cells[0][0], axis)[:2]]
         for one in along[: row_key(cells[0][0], axis)[:2] not in told]:
@@ -304,7 +306,7 @@ def _draw_winmap(new_figure, contest, wanted, lines):
     axes.set_yticks([])
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False, labelsize=9)
     axes.set_frame_on(False)
-    axes.text(-0.62, -0.74, "nonzeros", size=9, va="center", ha="right", color="#555555")
+    axes.text(-0.62, -0.74, by, size=9, va="center", ha="right", color="#555555")
     at = (0.70, (foot + row_height * (len(ordered) + 0.24)) / height)
     figure.text(*at, f"break-even along {axis} [95 %]", size=9, va="center", color="#555555", **plain)
     for place, (mark, colour, text) in enumerate(
@@ -370,10 +372,6 @@ def row_key(record: Record, axis: str) -> tuple:
 def line_row(line: winmap.Line) -> tuple:
     """The part of `row_key` that a line along the same axis shares with its rows."""
     return (line.dataset, tuple(sorted(line.fixed.items())))
-
-
-def nonzeros_of(record: Record) -> float:
-    return _number(record.problem.get("nonzeros")) or math.inf
 
 
 def break_even_text(one: report.LineReport) -> str:
