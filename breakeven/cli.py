@@ -17,7 +17,7 @@ import rich.console
 import rich.progress
 import rich.table
 
-from breakeven import devices, registry, report, sweep, winmap
+from breakeven import devices, refine, registry, report, sweep, winmap
 from breakeven.cell import Cell
 from breakeven.contract import BadInput
 from breakeven.records import Record, Store
@@ -138,6 +138,7 @@ def list_(track: str | None, as_json: bool) -> None:
     breakeven run lp/strong_branching --profile full  one contest, every size
     breakeven run lp --method batched_pdhg            one method (and the baseline beside it)
     breakeven run lp --data 'models/*.mps.gz'         on files of your own
+    breakeven run lp/strong_branching --refine        then find the break-even sizes more closely
     breakeven run lp --threads 1 --limit 2m --budget 1h
     """
 )
@@ -157,9 +158,16 @@ def list_(track: str | None, as_json: bool) -> None:
 )
 @click.option("--seed", type=int, help="The seed of --dataset [default: 0].")
 @click.option("--again", is_flag=True, help="Measure cells anew that have a record already.")
+@click.option("--refine", "refined", is_flag=True, help="Then measure between the sizes at which the winner changes.")
+@click.option(
+    "--within", type=float, default=1.25, show_default=True, help="The factor that --refine brings intervals to."
+)
 @_results
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON as soon as it exists.")
-def run(contest, profile, methods, device, threads, limit, budget, data, dataset, sizes, seed, again, results, as_json):
+def run(
+    contest, profile, methods, device, threads, limit, budget, data, dataset, sizes, seed, again, refined, within, results,
+    as_json,
+):  # fmt: skip
     """Measure cells; those that have a record are not measured again.
 
     CONTEST is a track (lp) or a contest (lp/strong_branching); without it, everything is measured. Stop it at any moment:
@@ -176,6 +184,8 @@ def run(contest, profile, methods, device, threads, limit, budget, data, dataset
     for item in listings:
         if item.error and not as_json:
             err.print(f"[yellow]left out[/] {item.entry.path}: {item.error}", soft_wrap=True)
+    if not within > 1:
+        raise BadInput(f"--within {within:g}: give a factor above 1, such as 1.25")
     chosen = registry.sweeps(contest)
     if methods and len(chosen) > 1:
         chosen = [one for one in chosen if _enters(one, methods, listings)] or chosen
@@ -183,12 +193,22 @@ def run(contest, profile, methods, device, threads, limit, budget, data, dataset
     until = time.monotonic() + budget if budget else None
     complaints: list[str] = []
     options = {"again": again, "until": until, "on_bad_input": complaints.append}
-    if as_json:
-        show = lambda cell, record, measured: click.echo(json.dumps(_record_json(record), default=str))  # noqa: E731
-        records = sweep.run(cells, store, limits, on_end=show, **options)
-    else:
-        with _bar(len(cells)) as bar:
-            records = sweep.run(cells, store, limits, **bar, **options)
+    show = lambda cell, record, measured: click.echo(json.dumps(_record_json(record), default=str))  # noqa: E731
+
+    def measure(some: list[Cell]) -> list[Record]:
+        if as_json:
+            return sweep.run(some, store, limits, on_end=show, **options)
+        with _bar(len(some)) as bar:
+            return sweep.run(some, store, limits, **bar, **options)
+
+    records = measure(cells)
+    outcomes = []
+    if refined and len(records) == len(cells):
+        machine = devices.this_machine().name
+        outcomes = refine.refine(cells, measure, lambda: store.newest(machine=machine), within=within)
+    if not as_json:
+        for outcome in outcomes:
+            out.print(outcome.text, soft_wrap=True)
         _tell_what_was_done(cells, records, store)
     if complaints:
         raise BadInput("\n".join(complaints))

@@ -1,0 +1,116 @@
+"""Refinement on made-up cost curves: it finds the crossing, says why it stops, and asks for no cell twice."""
+
+import math
+
+import pytest
+import simulation
+
+from breakeven import refine, registry
+from breakeven.cell import Cell
+from breakeven.contract import Contest
+from breakeven.records import Record, Side
+
+CONTEST = Contest("lp", "race", "Who is faster?", "Toy", axes=("size",), baseline="old")
+
+
+def listing(role: str, name: str, tmp_path) -> registry.Listing:
+    file = tmp_path / f"{name}.py"
+    file.write_text("")
+    return registry.Listing(registry.Entry(role, "toy", name, name, str(file)), functions={"Toy": {}})
+
+
+@pytest.fixture
+def cells(tmp_path):
+    """A coarse grid, powers of four."""
+    sides = [registry.Entrant(name, listing("method", name, tmp_path), {}) for name in ("new", "old")]
+    data = listing("dataset", "data", tmp_path)
+    return [Cell(CONTEST, *sides, data, {"size": 4**k}, 0, "cpu", 1) for k in range(6)]
+
+
+class Bench:
+    """Measures cells in no time: the method's seconds over the baseline's are ``ratio(size)``, with noise."""
+
+    def __init__(self, ratio, noise=simulation.QUIET, most=math.inf):
+        self.ratio, self.noise, self.most = ratio, noise, most
+        self.kept: list[Record] = []
+
+    @property
+    def sizes(self):
+        return [record.sizes["size"] for record in self.kept]
+
+    def measure(self, cells):
+        done = []
+        for cell in cells:
+            if len(self.kept) >= self.most:
+                break
+            size = cell.sizes["size"]
+            blocks, stopped = simulation.duel(1e-2 * self.ratio(size), 1e-2, self.noise, f"{size}", budget_seconds=2.0)
+            record = Record(
+                key=cell.key, contest="lp/race", dataset="data", sizes=dict(cell.sizes), seed=0, device="cpu", threads=1,
+                given={}, method=Side("new"), baseline=Side("old"), blocks=blocks, stopped=stopped, machine="mine",
+            )  # fmt: skip
+            done.append(record)
+            self.kept.append(done[-1])
+        return done
+
+    def refined(self, cells, **options):
+        self.measure(cells)
+        return refine.refine(cells, self.measure, lambda: self.kept, **options)
+
+
+def crossing(at):
+    """Both cost curves are powers of the size: the ratio falls through 1 at ``at``."""
+    return lambda size: (size / at) ** -0.4
+
+
+@pytest.mark.parametrize("at", [2.5, 7.0, 30.0, 100.0, 400.0])
+def test_it_finds_where_the_winner_changes(cells, at):
+    bench = Bench(crossing(at))
+    (outcome,) = bench.refined(cells, within=1.25)
+    assert outcome.ending in ("reached", "whole numbers", "noise")
+    new = bench.sizes[len(cells) :]
+    assert len(new) == len(set(new)) <= 5
+    assert all(at / 4 <= size <= 4 * at for size in new)  # nothing far from the crossing is measured
+    low, high = outcome.text.split("[")[1].split("]")[0].split(", ")
+    assert float(low) / 1.1 <= at <= float(high) * 1.1
+
+
+def test_a_narrower_factor_takes_more_cells(cells):
+    wide, narrow = Bench(crossing(100.0)), Bench(crossing(100.0))
+    wide.refined(cells, within=3.0)
+    narrow.refined(cells, within=1.02)
+    assert len(narrow.kept) > len(wide.kept)
+
+
+def test_without_a_crossing_nothing_is_measured(cells):
+    for ratio in (0.5, 2.0):
+        bench = Bench(lambda size, ratio=ratio: ratio)
+        assert bench.refined(cells) == []
+        assert len(bench.kept) == len(cells)
+
+
+def test_whole_numbers_end_it(cells):
+    bench = Bench(lambda size: 3.0 if size < 2 else 0.3, noise=simulation.VERY_QUIET)
+    (outcome,) = bench.refined(cells, within=1.01)
+    assert outcome.ending == "whole numbers"
+    assert "no whole size lies between" in outcome.text
+    assert bench.sizes[len(cells) :] == [2]
+
+
+def test_noise_ends_it(cells):
+    bench = Bench(crossing(500.0), noise=simulation.WORST)
+    (outcome,) = bench.refined(cells, within=1.02)
+    assert outcome.ending == "noise"
+    assert "the noise of this machine forbids" in outcome.text
+
+
+def test_a_budget_that_ends_is_told(cells):
+    bench = Bench(crossing(100.0), most=7)
+    (outcome,) = bench.refined(cells, within=1.02)
+    assert outcome.ending == "unfinished"
+    assert len(bench.kept) == 7
+
+
+def test_a_factor_of_one_cannot_be_reached(cells):
+    with pytest.raises(ValueError, match="a factor above 1"):
+        refine.refine(cells, lambda some: [], list, within=1.0)
