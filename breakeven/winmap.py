@@ -573,7 +573,12 @@ def _zeros(
         else:
             # All that is known of a side that failed is that it is ``nearest`` or more away: anywhere that this leaves.
             nearest = [0.0 if node.bound is None else node.bound.nearest for node in near]
-            least = nearest[left] / (nearest[left] + below) if numeric[right] else numpy.zeros_like(below)
+            tiny = numpy.finfo(float).tiny  # a side that failed and a log-ratio of zero: both may be nothing
+            least = (
+                nearest[left] / numpy.maximum(nearest[left] + below, tiny)
+                if numeric[right]
+                else numpy.zeros_like(below)
+            )
             most = above / (above + nearest[right]) if numeric[left] else numpy.ones_like(above)
             share = least + (most - least) * _spread(0.5, 0.5, len(least), random)
         zeros[here] = x[left] + share * (x[right] - x[left])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import simulation
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from breakeven import sampling, winmap
@@ -320,6 +320,7 @@ def test_instances_that_differ_widen_the_interval():
         max_size=7,
     )
 )
+@example([Bound(-1, 0.0), Ratio(0.0, 0.0, 2.0, 3), Ratio(0.0, 1.0, 2.0, 3)])
 def test_any_line_has_an_answer_that_json_can_hold(told_ones):
     found = winmap.break_even([Point(size, (one,)) for size, one in zip(FOURS, told_ones, strict=False)])
     assert found.kind in winmap.KINDS
