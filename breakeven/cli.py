@@ -117,11 +117,15 @@ def list_(track: str | None, as_json: bool) -> None:
             f"  ranked by {contest.rank_by.name}; axes: {', '.join(contest.axes)}; subject to {limits or 'nothing'}"
         )
         table = _table("entrant", "role", "title", "devices", "paper")
-        for entrant in registry.entrants(contest, listings):
+        entrants = registry.entrants(contest, listings)
+        for entrant in entrants:
             item = entrant.listing
             role = "the baseline" if entrant.name == contest.baseline else item.entry.role
             table.add_row(entrant.name, role, item.title, ", ".join(item.devices), item.paper)
         out.print(table)
+        for item in {entrant.listing.entry.path: entrant.listing for entrant in entrants}.values():
+            if item.faults:
+                out.print(f"[yellow]known fault[/] of {item.entry.path}: {item.faults}", soft_wrap=True)
     table = _table("data set", "sizes", "what")
     for item in listings:
         if item.entry.role == "dataset" and item.entry.track in tracks and not item.error:
@@ -380,7 +384,7 @@ def _print_json(value: typing.Any) -> None:
 
 def _listing_json(item: registry.Listing) -> dict:
     facts = dataclasses.asdict(item)
-    return {**facts.pop("entry"), **facts}
+    return {**facts.pop("entry"), **facts, "faults": item.faults}
 
 
 def _record_json(record: Record) -> dict:

@@ -63,6 +63,7 @@ class Adapter:
     title: str
     paper: str
     derived: str
+    faults: str
     devices: tuple[str, ...]
     variants: Mapping[str, Mapping[str, typing.Any]]
     packages: tuple[str, ...]
@@ -88,6 +89,7 @@ def adapter(
     title: str,
     paper: str = "",
     derived: str = "",
+    faults: str = "",
     devices: tuple[str, ...] = ("cpu",),
     variants: Mapping[str, Mapping[str, typing.Any]] | None = None,
     packages: tuple[str, ...] = (),
@@ -99,6 +101,8 @@ def adapter(
         title: the name that readers see.
         paper: where the method is described, such as ``"arXiv:2601.21990"``.
         derived: which steps were derived here since the source could not be read; shown wherever the method is.
+        faults: in which cases a peer's library is known to answer wrongly, such as ``"returns a plan of zeros where epsilon is
+            small beside the costs"``; for baselines alone, and shown wherever the baseline is.
         devices: the device kinds it runs on, of ``"cpu"`` and ``"cuda"``.
         variants: named sets of options, each an entrant of its own, called ``method:variant``.
         packages: distributions whose versions belong to the record.
@@ -112,7 +116,16 @@ def adapter(
             if unknown:
                 raise TypeError(f"variant {name!r} of {function.__module__} sets {unknown}, which it has no option for")
         function.adapter = Adapter(
-            title, paper, derived, tuple(devices), dict(variants or {}), tuple(packages), isolated, problem, options
+            title,
+            paper,
+            derived,
+            faults,
+            tuple(devices),
+            dict(variants or {}),
+            tuple(packages),
+            isolated,
+            problem,
+            options,
         )
         return function
 

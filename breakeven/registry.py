@@ -73,6 +73,11 @@ class Listing:
     sizes: typing.Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)
     error: str = ""
 
+    @property
+    def faults(self) -> str:
+        """In which cases its functions are known to answer wrongly, as they declare it."""
+        return "; ".join(dict.fromkeys(f["faults"] for f in self.functions.values() if f.get("faults")))
+
 
 @dataclasses.dataclass(frozen=True)
 class Entrant:
@@ -301,7 +306,11 @@ def _facts(role: str, module_name: str) -> dict:
         "devices": first.devices,
         "isolated": first.isolated,
         "functions": {
-            f.adapter.problem.__name__: {"variants": f.adapter.variants, "options": f.adapter.options}
+            f.adapter.problem.__name__: {
+                "variants": f.adapter.variants,
+                "options": f.adapter.options,
+                "faults": f.adapter.faults,
+            }
             for f in functions
         },
     }

@@ -1,6 +1,7 @@
 """Every known cheat is caught by the rule that names it, an honest adapter passes them all, and so does every adapter here."""
 
 import concurrent.futures
+import re
 
 import adapters
 import pytest
@@ -168,6 +169,8 @@ OTHERS = {
     + "    if problem.matrix.shape[0] == 0: raise Unsupported('needs a row')\n    return solve_batch(problem)\n",
     "has_variants": START.replace('"Dishonest"', '"Honest", variants={"tight": {"tolerance": 1e-9}}')
     + "    return solve_batch(problem)\n",
+    "hides_behind_a_fault": START.replace('"Dishonest"', '"Dishonest", faults="x is off by one"')
+    + "    answer = solve_batch(problem)\n    return change(answer, x=answer.x + 1)\n",
     "needs_a_gpu": START.replace('"Dishonest"', '"Honest", devices=("cuda",)') + "    return solve_batch(problem)\n",
     "is_absent": "import a_package_that_nobody_has\n",
     "fills_its_answer_later": START
@@ -183,6 +186,28 @@ OTHERS = {
 """,
 }
 
+FAULT = START.replace('"Dishonest"', '"A peer", faults="x is off by one"')
+FAULTY = {
+    "is_wrong_as_it_says": FAULT
+    + """
+    answer = solve_batch(problem)
+    return change(answer, x=answer.x + 1) if len(answer.x) > 4 else answer
+""",
+    "is_better_than_it_says": FAULT + "    return solve_batch(problem)\n",
+    "is_wrong_in_another_way": FAULT
+    + """
+    answer = solve_batch(problem)
+    torch.manual_seed(0)
+    return change(answer, x=answer.x + 1)
+""",
+    "is_wrong_in_one_variant": FAULT.replace('"A peer"', '"A peer", variants={"tight": {"tolerance": 1e-9}}')
+    + """
+    answer = solve_batch(problem)
+    return answer if tolerance == 1e-9 else change(answer, x=answer.x + 1)
+""",
+}
+"""Baselines that declare faults."""
+
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory) -> dict[str, list[check.Finding]]:
@@ -190,11 +215,15 @@ def findings(tmp_path_factory) -> dict[str, list[check.Finding]]:
     folder = tmp_path_factory.mktemp("dishonest")
     sources = {name: START + source for name, (_, source) in CHEATS.items()} | OTHERS
     points = {f"lp/{name}": f"dishonest.{name}" for name in ("honest", *sources)}
-    adapters.distribution(folder, "dishonest", {"breakeven.methods": points}, **sources)
+    groups = {
+        "breakeven.methods": points,
+        "breakeven.baselines": {f"lp/{name}": f"dishonest.{name}" for name in FAULTY},
+    }
+    adapters.distribution(folder, "dishonest", groups, **sources, **FAULTY)
     with pytest.MonkeyPatch.context() as monkeypatch:
         adapters.on_path(folder, monkeypatch)
         listings = [item for item in registry.catalogue() if item.entry.distribution == "dishonest"]
-        assert len(listings) == len(points)
+        assert len(listings) == len(points) + len(FAULTY)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             found = pool.map(lambda item: check.check(item, "cpu", call_seconds=4.0), listings)
             return {item.entry.name: list(one) for item, one in zip(listings, found, strict=True)}
@@ -272,6 +301,28 @@ def test_every_variant_is_held_to_every_rule(findings):
     names = {finding.name for finding in findings["has_variants"]}
     assert {f"LPBatch: {RIGHT}", f"LPBatch:tight: {RIGHT}"} <= names
     assert failed(findings["has_variants"]) == {}
+
+
+@pytest.mark.parametrize("name", ["is_wrong_as_it_says", "is_wrong_in_another_way"])
+def test_a_known_fault_of_a_baseline_excuses_wrong_answers_and_nothing_else(findings, name):
+    told = {finding.name: finding for finding in findings[name]}[RIGHT]
+    assert told.outcome == "skipped"
+    assert re.match(r"known fault: \w+, float64: .*relative_kkt is", told.detail)
+    assert failed(findings[name]).keys() == ({GLOBALS} if name == "is_wrong_in_another_way" else set())
+
+
+def test_a_fault_that_no_probe_shows_is_to_be_dropped(findings):
+    assert failed(findings["is_better_than_it_says"]) == {RIGHT: check.NO_FAULT_SEEN}
+
+
+def test_one_variant_may_show_the_fault_for_all(findings):
+    assert failed(findings["is_wrong_in_one_variant"]) == {}
+    told = {finding.name: finding.outcome for finding in findings["is_wrong_in_one_variant"]}
+    assert (told[f"LPBatch: {RIGHT}"], told[f"LPBatch:tight: {RIGHT}"]) == ("skipped", "passed")
+
+
+def test_a_method_may_not_declare_faults(findings):
+    assert failed(findings["hides_behind_a_fault"]).keys() == {RIGHT, check.FAULTLESS}
 
 
 def test_an_adapter_for_another_device_is_skipped_with_the_reason(findings):

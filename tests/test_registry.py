@@ -92,6 +92,14 @@ def test_variants_enter_as_entrants_of_their_own(tmp_path, monkeypatch):
     assert names == {"good": {}, "good:fast": {"speed": 2}}
 
 
+def test_the_catalogue_tells_declared_faults(tmp_path, monkeypatch):
+    source = GOOD.replace('"Good"', '"Good", faults="wrong where a bound is infinite"')
+    (entry,) = adapters_in(tmp_path, monkeypatch, faulty=source)
+    listing = registry._listing(entry, registry._describe([entry])[entry])
+    assert listing.faults == "wrong where a bound is infinite"
+    assert registry.Listing(entry).faults == ""
+
+
 def test_a_changed_file_is_a_changed_source(tmp_path, monkeypatch):
     (entry,) = adapters_in(tmp_path, monkeypatch, good=GOOD)
     before = entry.source()

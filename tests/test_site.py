@@ -26,7 +26,12 @@ LISTINGS = [
     listing(
         "batched_pdhg", title="Batched PDHG", paper="arXiv:2601.21990", derived="its step sizes, from the abstract"
     ),
-    listing("simplex", title="Dual simplex", paper="a book <of> old"),
+    listing(
+        "simplex",
+        title="Dual simplex",
+        paper="a book <of> old",
+        functions={"LPBatch": {"variants": {}, "options": {}, "faults": "wrong where a <bound> is infinite"}},
+    ),
 ]
 
 
@@ -140,6 +145,10 @@ def test_what_did_not_end_well_is_shown_with_its_reason(page):
 def test_what_was_derived_is_said(page):
     assert "Derived here: its step sizes, from the abstract" in page.text
     assert "a book <of> old" in page.text
+
+
+def test_known_faults_are_said(page):
+    assert "Known fault: wrong where a <bound> is infinite" in page.text
 
 
 def test_tables_can_be_sorted_and_views_picked(page):
