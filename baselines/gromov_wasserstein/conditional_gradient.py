@@ -4,7 +4,7 @@ import ot
 import torch
 
 from breakeven.contract import Unsupported, adapter
-from breakeven.problems.gromov_wasserstein import METRICS, MatchingProblem, Plan, dense_plan
+from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan, dense_plan
 
 DENSE = 100_000_000  # pairs; POT keeps three to six arrays of them
 
@@ -22,7 +22,7 @@ def solve(problem: MatchingProblem) -> Plan:
         raise Unsupported(
             f"{len(problem.x)} x {len(problem.y)} points; POT's dense arrays are tried up to {DENSE:,} pairs"
         )
-    x, y, a, b = (part.double().numpy() for part in (problem.x, problem.y, problem.x_weights, problem.y_weights))
-    costs = (ot.dist(points, metric=METRICS[problem.metric]) for points in (x, y))
+    a, b = (weights.double().numpy() for weights in (problem.x_weights, problem.y_weights))
+    costs = (matrix.numpy() for matrix in problem.costs())
     plan, log = ot.gromov.gromov_wasserstein(*costs, a, b, "square_loss", symmetric=True, log=True)
     return dense_plan(torch.from_numpy(plan), len(log["loss"]) - 1)

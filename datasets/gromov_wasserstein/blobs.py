@@ -30,5 +30,5 @@ def blobs(
     y = (x @ turn + noise * rng.standard_normal(x.shape))[order]
     truth = np.argsort(order)
     problem = MatchingProblem.of(f"blobs_{points}x{dimension}_{metric}", x, y, metric, truth=truth)
-    true_plan = Plan(torch.arange(points), problem.truth, problem.x_weights, 0)
+    true_plan = Plan(torch.arange(points), problem.truth[0], problem.x_weights, 0)
     return dataclasses.replace(problem, reference_loss=loss_of(problem, true_plan))

@@ -19,7 +19,7 @@ import torch
 from breakeven.contract import Unsupported, adapter
 from breakeven.methods.gromov_wasserstein.kernels import cpu
 from breakeven.methods.gromov_wasserstein.kernels.features import Features, features
-from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
+from breakeven.problems.gromov_wasserstein import PRECOMPUTED, MatchingProblem, Plan
 
 COARSE = (1.0, 0.5, 0.2, 0.1)  # epsilon from stage to stage, where both spaces have a mean square of 1
 FINE = (0.1, 0.05, 0.02)
@@ -58,6 +58,8 @@ def solve(problem: MatchingProblem, *, seed: int = 0) -> Plan:
     """
     if problem.x.device.type != "cpu":
         raise Unsupported("lifted GW has no CUDA kernels yet; use the CPU")
+    if problem.metric == PRECOMPUTED:
+        raise Unsupported("lifted GW needs points, not costs")
     rng = np.random.default_rng(seed)
     x, y = (
         features(problem.x, problem.x_weights, problem.metric),

@@ -18,8 +18,8 @@ def test_seeds_and_sizes_are_theirs():
 
 def test_without_noise_the_truth_keeps_all_distances():
     problem = blobs(points=40, noise=0.0)
-    assert sorted(problem.truth.tolist()) == list(range(40))
-    distances = [scipy.spatial.distance.cdist(z, z) for z in (problem.x, problem.y[problem.truth])]
+    assert sorted(problem.truth[0].tolist()) == list(range(40))
+    distances = [scipy.spatial.distance.cdist(z, z) for z in (problem.x, problem.y[problem.truth[0]])]
     assert distances[0] == pytest.approx(distances[1], abs=1e-12)
     assert problem.reference_loss == pytest.approx(0, abs=1e-12)
     assert 0 < blobs(points=40).reference_loss < 1e-3
