@@ -14,10 +14,11 @@ import webbrowser
 import click
 import rich.box
 import rich.console
+import rich.markup
 import rich.progress
 import rich.table
 
-from breakeven import devices, refine, registry, report, sweep, winmap
+from breakeven import cluster, devices, refine, registry, report, sweep, winmap
 from breakeven.cell import Cell
 from breakeven.contract import BadInput
 from breakeven.records import Record, Store
@@ -144,6 +145,7 @@ def list_(track: str | None, as_json: bool) -> None:
     breakeven run lp --data 'models/*.mps.gz'         on files of your own
     breakeven run lp/strong_branching --refine        then find the break-even sizes more closely
     breakeven run lp --threads 1 --limit 2m --budget 1h
+    breakeven run lp --profile full --executor slurm --slurm partition=long    then: breakeven collect
     """
 )
 @click.argument("contest", required=False)
@@ -166,11 +168,25 @@ def list_(track: str | None, as_json: bool) -> None:
 @click.option(
     "--within", type=float, default=1.25, show_default=True, help="The factor that --refine brings intervals to."
 )
+@click.option(
+    "--executor",
+    type=click.Choice(("local", "slurm")),
+    default="local",
+    show_default=True,
+    help="Measure here, or hand the cells to SLURM and return at once.",
+)
+@click.option(
+    "--slurm",
+    "slurm",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="An option of sbatch, such as partition=long; may be given several times.",
+)
 @_results
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON as soon as it exists.")
 def run(
-    contest, profile, methods, device, threads, limit, budget, data, dataset, sizes, seed, again, refined, within, results,
-    as_json,
+    contest, profile, methods, device, threads, limit, budget, data, dataset, sizes, seed, again, refined, within, executor,
+    slurm, results, as_json,
 ):  # fmt: skip
     """Measure cells; those that have a record are not measured again.
 
@@ -193,6 +209,18 @@ def run(
     chosen = registry.sweeps(contest)
     if methods and len(chosen) > 1:
         chosen = [one for one in chosen if _enters(one, methods, listings)] or chosen
+    if executor == "slurm":
+        if refined or budget:
+            raise BadInput("--refine and --budget look at records as they come; with --executor slurm leave them out")
+        # Devices and cores are the nodes', not this machine's.
+        planned = dataclasses.replace(choice, device="cpu", threads=1)
+        cells = [cell for one in chosen for cell in sweep.plan(one, planned, listings)]
+        submitted = cluster.submit(
+            cells, store.folder, limits, device=device, threads=threads, again=again, options=_sbatch_options(slurm)
+        )
+        return _tell_what_was_submitted(submitted, as_json)
+    if slurm:
+        raise BadInput("--slurm belongs to --executor slurm, which is missing")
     cells = [cell for one in chosen for cell in sweep.plan(one, choice, listings)]
     until = time.monotonic() + budget if budget else None
     complaints: list[str] = []
@@ -219,6 +247,37 @@ def run(
     if all(record.status in ("unsupported", "skipped") for record in records):
         reasons = dict.fromkeys(record.method.reason for record in records)
         raise BadInput("nothing was timed: " + ("; ".join(reasons) or "give a longer --budget"))
+
+
+@command(
+    """
+    breakeven collect                           every sweep on SLURM that is not complete
+    breakeven collect 20270131-120000-c0de      one sweep
+    breakeven collect --no-resubmit             only gather records
+    """
+)
+@click.argument("sweep_name", metavar="[SWEEP]", required=False)
+@click.option(
+    "--resubmit/--no-resubmit", default=True, help="Submit again what ended for outside reasons [default: yes]."
+)
+@click.option(
+    "--attempts", type=click.IntRange(1), default=cluster.ATTEMPTS, show_default=True, help="How often a cell is tried."
+)
+@_results
+@_json
+def collect(sweep_name, resubmit, attempts, results, as_json):
+    """Gather the records of sweeps that were submitted to SLURM.
+
+    Call it at any time and as often as you like. What a failed node, preemption, a time limit or a full disk ended is
+    submitted again; what is finished is never measured again.
+    """
+    reports = cluster.collect(results or sweep.results_folder(), sweep_name, resubmit=resubmit, attempts=attempts)
+    if as_json:
+        _print_json([dataclasses.asdict(one) for one in reports])
+    else:
+        _tell_what_was_collected(reports)
+    if any(one.lost for one in reports):
+        raise SystemExit(1)
 
 
 @command(
@@ -467,6 +526,60 @@ def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store) 
         out.print("[yellow]the budget ended first; the same command goes on from here[/]")
     for path in dict.fromkeys(cell.contest.path for cell in cells):
         out.print(f"next: breakeven map {path}")
+
+
+def _sbatch_options(words: tuple[str, ...]) -> dict[str, str | bool]:
+    options: dict[str, str | bool] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not re.fullmatch(r"[a-z][a-z-]*", name):
+            raise BadInput(
+                f"--slurm {word!r} is no option of sbatch; write it as partition=long, without dashes in front"
+            )
+        options[name] = value if equals else True
+    return options
+
+
+def _tell_what_was_submitted(submitted: cluster.Submitted | None, as_json: bool) -> None:
+    if submitted is None:
+        return _print_json(None) if as_json else out.print("nothing to submit: every cell has a record")
+    tasks = len(submitted.tasks())
+    if as_json:
+        return _print_json(
+            {"sweep": submitted.name, "folder": str(submitted.folder), "cells": len(submitted.cells), "tasks": tasks}
+        )
+    out.print(
+        f"sweep {submitted.name}: {len(submitted.cells)} cells in {tasks} tasks; their logs are in {submitted.folder}",
+        soft_wrap=True,
+    )
+    elsewhere = "" if submitted.results == sweep.results_folder().resolve() else f" --results {submitted.results}"
+    out.print(f"next, at any time: breakeven collect{elsewhere}", soft_wrap=True)
+
+
+def _tell_what_was_collected(reports: list[cluster.SweepReport]) -> None:
+    for one in reports:
+        again = f", {one.resubmitted} submitted again" if one.resubmitted else ""
+        out.print(
+            f"[bold]sweep {one.sweep}[/]: {one.finished} of {one.cells} cells have a record, {one.merged} of them new{again}",
+            soft_wrap=True,
+        )
+        table = _table("task", "job", "state", "cells", "machine", "reason")
+        for task in one.tasks:
+            table.add_row(
+                task.name,
+                task.job,
+                task.state,
+                f"{task.finished}/{task.cells}",
+                task.machine,
+                rich.markup.escape(task.reason),
+            )
+        out.print(table)
+        for label, reason in one.lost.items():
+            out.print(f"[yellow]no record[/] {label}: {rich.markup.escape(reason)}", soft_wrap=True)
+        for note in one.notes:
+            out.print(f"[yellow]cut short[/] {rich.markup.escape(note)}", soft_wrap=True)
+    if not reports:
+        out.print("every sweep is complete")
 
 
 if __name__ == "__main__":
