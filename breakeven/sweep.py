@@ -213,7 +213,7 @@ def _nowhere_larger(smaller: Mapping, larger: Mapping) -> bool:
 @contextlib.contextmanager
 def device_lock(device: str, on_wait: Callable[[str], None] = lambda message: None) -> Iterator[None]:
     """One cell at a time per device and machine: two sweeps take turns instead of disturbing each other's clocks."""
-    path = pathlib.Path(tempfile.gettempdir(), f"breakeven-{device.replace(':', '-')}.lock")
+    path = pathlib.Path(tempfile.gettempdir(), f"breakeven-{_on_this_node(device).replace(':', '-')}.lock")
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
     with contextlib.suppress(PermissionError):
         path.chmod(0o666)  # another user's sweep waits as well
@@ -228,6 +228,12 @@ def device_lock(device: str, on_wait: Callable[[str], None] = lambda message: No
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _on_this_node(device: str) -> str:
+    """The device among all of the machine: SLURM shows a job its own GPUs alone, and every job calls its first one cuda:0."""
+    mine, index = os.environ.get("SLURM_JOB_GPUS", "").split(","), int(device.partition(":")[2] or 0)
+    return f"cuda:{mine[index]}" if device != "cpu" and mine[0] and index < len(mine) else device
 
 
 def results_folder(beside: str | None = None) -> pathlib.Path:
