@@ -99,6 +99,11 @@ class Asked:
         return cls(cell.contest.path, cell.method.name, cell.dataset.entry.name, dict(cell.sizes), cell.seed)
 
     @property
+    def identity(self) -> tuple:
+        """Equal for the same cell, in whichever order its sizes were written."""
+        return self.contest, self.method, self.dataset, frozenset(self.sizes.items()), self.seed
+
+    @property
     def label(self) -> str:
         sizes = " ".join(f"{name}={value}" for name, value in self.sizes.items())
         return f"{self.contest} {self.method} {self.dataset} {sizes} seed={self.seed}"
@@ -362,14 +367,14 @@ def _batches(submitted: Submitted, numbers: Sequence[int]) -> list[list[int]]:
 
 def _expected_seconds(submitted: Submitted) -> list[float]:
     """By an earlier record of the cell on any machine, else a guess; it decides only how cells are packed."""
-    known: dict[str, float] = {}
+    known: dict[tuple, float] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for record in Store(submitted.results).load():
             asked = Asked(record.contest, record.method.name, record.dataset, dict(record.sizes), record.seed)
-            known[asked.label] = record.wall_seconds
+            known[asked.identity] = record.wall_seconds
     guess = 20 + 4 * submitted.sampling_seconds + submitted.call_seconds / 4
-    return [known.get(cell.label, guess) for cell in submitted.cells]
+    return [known.get(cell.identity, guess) for cell in submitted.cells]
 
 
 def _longest_seconds(submitted: Submitted) -> float:
