@@ -466,6 +466,7 @@ class Task:
         raise SystemExit(128 + number)
 
     def _last_words(self, reason: str, *, outside: bool) -> None:
+        _release_disk(pathlib.Path(self.folder))  # room for these words
         with contextlib.suppress(OSError):
             Log(pathlib.Path(self.folder)).write("ended", reason=reason, outside=outside)
 
@@ -511,6 +512,7 @@ def _work(folder: pathlib.Path) -> str:
         if complaints:
             log.write("complaint", cell=number, reason=complaints[0])
         print(f"{submitted.cells[number].label}: {complaints[0] if complaints else 'has a record'}", flush=True)
+    _release_disk(folder)
     return "done"
 
 
@@ -527,7 +529,7 @@ class _TaskStore(Store):
             try:
                 self._append_or_nothing(record)
             except OSError:
-                (self.folder / "reserve").unlink(missing_ok=True)
+                _release_disk(self.folder)
                 self._append_or_nothing(record)
                 raise
 
@@ -572,6 +574,10 @@ def _hold_disk(folder: pathlib.Path) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
+
+
+def _release_disk(folder: pathlib.Path) -> None:
+    (folder / "reserve").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -712,6 +718,8 @@ def _collect(submitted: Submitted, resubmit: bool, attempts: int) -> SweepReport
     at_work = any(one.state in ("running", "pending", "unknown") for one in reports.values())
     if len(finished | set(complaints)) == len(submitted.cells) and not at_work:
         (submitted.folder / "complete").touch()
+        for folder in folders:
+            _release_disk(folder)  # a task that was killed could not
     return SweepReport(
         sweep=submitted.name, folder=str(submitted.folder), cells=len(submitted.cells), finished=len(finished),
         merged=merged, tasks=tuple(reports.values()), resubmitted=len(wanted) if resubmit else 0,

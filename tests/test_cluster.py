@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ from breakeven.contract import BadInput
 from breakeven.records import Record, Side, Store
 
 LIMITS = Limits(call_seconds=10.0, sampling_seconds=1.0, memory_bytes=2**33)
+CATALOGUE = functools.cache(registry.catalogue)
 
 
 class Killed(BaseException):
@@ -57,6 +59,12 @@ def locks_of_its_own(tmp_path, monkeypatch):
     (tmp_path / "locks").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "locks"))
     monkeypatch.setattr(sweep.tempfile, "tempdir", None)
+
+
+@pytest.fixture(autouse=True)
+def one_catalogue(monkeypatch):
+    """Adapters do not change while this file is run."""
+    monkeypatch.setattr(registry, "catalogue", CATALOGUE)
 
 
 @pytest.fixture
@@ -123,6 +131,7 @@ def test_a_sweep_is_submitted_run_and_collected(slurm, results, measured):
     records = Store(results).load()
     assert {record.machine for record in records} == {devices.this_machine().name}
     assert cluster.collect(results) == []  # complete
+    assert list(results.rglob("reserve")) == []
     (again,) = cluster.collect(results, submitted.name)
     assert (again.finished, again.merged) == (3, 0)
     assert Store(results).load() == records
@@ -209,6 +218,7 @@ def test_what_was_finished_stays_and_the_rest_is_submitted_again(slurm, results,
     measured.during.clear()
     run_all(slurm)
     assert cluster.collect(results)[0].finished == 4
+    assert list(results.rglob("reserve")) == []
     assert measured.count == {1: 1, 2: 1, 3: 1, 4: 1}
     assert batches_of(results) == {1: 1, 2: 1, 3: 1, 4: 1}
     assert cluster.collect(results) == []
@@ -665,7 +675,7 @@ def real(tmp_path_factory) -> Real:
     yield from start_real(tmp_path_factory.mktemp("slurm"))
 
 
-def wait(until, seconds: float = 60.0):
+def wait(until, seconds: float = 120.0):
     end = time.monotonic() + seconds
     while not (answer := until()):
         assert time.monotonic() < end, "waited in vain"
@@ -673,6 +683,7 @@ def wait(until, seconds: float = 60.0):
     return answer
 
 
+@pytest.mark.slow
 def test_node_failure_time_limit_and_cancellation_on_a_real_slurm(real, results, monkeypatch):
     """One after the other, each in the middle of a cell; every cell is measured once, by its real worker."""
     monkeypatch.setenv("SLURM_CONF", str(real.folder / "slurm.conf"))
