@@ -19,7 +19,7 @@ from collections.abc import Mapping
 import psutil
 
 from breakeven import devices, registry
-from breakeven.contract import BadInput, Contest
+from breakeven.contract import PEAK_BYTES, BadInput, Contest
 from breakeven.records import Block, Record, Side, key_of
 
 PREPARE_SECONDS = 900.0
@@ -42,6 +42,8 @@ class Cell:
     @property
     def key(self) -> str:
         """What determines the outcome: the code of both sides and of the judge, the problem, the device, the machine."""
+        metric = self.contest.rank_by
+        ranked = [] if metric.is_time else [dataclasses.replace(metric, about="")]
         return key_of(
             {
                 "contest": [
@@ -49,6 +51,7 @@ class Cell:
                     self.contest.problem,
                     dict(self.contest.subject_to),
                     dict(self.contest.given),
+                    *map(dataclasses.asdict, ranked),
                 ],
                 "sides": [
                     [side.name, side.listing.entry.source(), dict(side.options)]
@@ -85,7 +88,7 @@ class Limits:
 
 
 def measure(cell: Cell, limits: Limits, *, baseline_ended: Side | None = None) -> Record:
-    """Measure one cell.
+    """Measure one cell: by a duel where its contest ranks by time, else by one answer of each side.
 
     Args:
         baseline_ended: how the baseline is known to end at this size, from a smaller one: it is not tried again, and
@@ -96,19 +99,23 @@ def measure(cell: Cell, limits: Limits, *, baseline_ended: Side | None = None) -
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     sides = {"method": cell.method, "baseline": cell.baseline} if baseline_ended is None else {"method": cell.method}
-    duel = _run(cell, limits, "duel", sides)
+    metric = cell.contest.rank_by
+    mode = "duel" if metric.is_time else "answer"
+    duel = _run(cell, limits, mode, sides)
     if duel.bad_input:
         raise BadInput(duel.bad_input)
     baseline = baseline_ended or duel.side("baseline", cell.baseline)
     if "baseline" in duel.ended and "method" not in duel.ended:
         # The baseline took the process down with it: the method gets its own, and is timed beside the control alone.
         features = duel.features
-        duel = _run(cell, limits, "duel", {"method": cell.method})
+        duel = _run(cell, limits, mode, {"method": cell.method})
         duel.features = duel.features or features
     method = duel.side("method", cell.method)
+    ranked_by_memory = metric.name == PEAK_BYTES.name
     if method.status == "ok":
-        memory = _run(cell, limits, "memory", {"method": cell.method})
-        method = dataclasses.replace(method, peak_bytes=memory.peak_bytes)
+        method = _with_memory(cell, limits, "method", method, needed=ranked_by_memory)
+    if baseline.status == "ok" and ranked_by_memory:
+        baseline = _with_memory(cell, limits, "baseline", baseline, needed=True)
     return Record(
         key=cell.key,
         contest=cell.contest.path,
@@ -131,7 +138,23 @@ def measure(cell: Cell, limits: Limits, *, baseline_ended: Side | None = None) -
         limit_seconds=limits.call_seconds,
         budget_seconds=limits.sampling_seconds,
         command=cell.command,
+        rank_by=metric,
     )
+
+
+def _with_memory(cell: Cell, limits: Limits, name: str, side: Side, *, needed: bool) -> Side:
+    """A side that ended well with its memory, measured by a process of its own.
+
+    Where that process fails, the memory is not known; where it is ``needed``, the side has failed.
+    """
+    run = _run(cell, limits, "memory", {name: getattr(cell, name)})
+    if run.peak_bytes is None and needed:
+        failed = run.side(name, getattr(cell, name))
+        reason = f"while its memory was measured: {failed.reason}"
+        return dataclasses.replace(
+            side, status=failed.status, reason=reason, at_least_seconds=failed.at_least_seconds, stderr=failed.stderr
+        )
+    return dataclasses.replace(side, peak_bytes=run.peak_bytes)
 
 
 class _Run:

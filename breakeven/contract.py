@@ -6,6 +6,7 @@ problem; a **contest** is a question with one number to rank by. Everything else
 
 import dataclasses
 import inspect
+import math
 import typing
 from collections.abc import Callable, Mapping
 
@@ -20,15 +21,47 @@ class BadInput(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A number that is measured on every solution, with the direction in which it gets better."""
+    """A number that is measured on every solution, with the direction in which it gets better, and how two are compared.
+
+    It is the judge's number of this name; only `SECONDS` and `PEAK_BYTES`, whose names are reserved, are the harness's own.
+
+    Attributes:
+        unit: ``"s"`` and ``"B"`` are printed in units that fit (ms, MiB).
+        scale: ``"ratio"`` for numbers that are positive and of any magnitude (seconds, bytes, a divergence), compared by their
+            logarithms; ``"difference"`` for those of a fixed range (an accuracy).
+        margin: up to which a difference is no win, however sure. On the scale of ratios 0.05, for 5 %, unless given; on that
+            of differences a number in the metric's unit, which must be given.
+        best: the best value that there can be, such as 1 for an accuracy; None where there is none.
+    """
 
     name: str
     unit: str = ""
     lower_is_better: bool = True
     about: str = ""
+    scale: str = "ratio"
+    margin: float | None = None
+    best: float | None = None
+
+    def __post_init__(self):
+        if self.scale not in ("ratio", "difference"):
+            raise ValueError(f"metric {self.name}: no scale is called {self.scale!r}; there are: ratio, difference")
+        if self.margin is None and self.scale == "ratio":
+            object.__setattr__(self, "margin", 0.05)
+        if self.margin is None or not 0 < self.margin < math.inf:
+            raise ValueError(
+                f"metric {self.name}: its margin is {self.margin}; give a positive number up to which a {self.scale} is no win"
+            )
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is measured by duels; every other one is a value of each side."""
+        return self.name == SECONDS.name
 
 
 SECONDS = Metric("seconds", unit="s", about="median wall-clock time of one call, after a first call that compiles")
+PEAK_BYTES = Metric(
+    "peak_bytes", unit="B", about="peak memory of one call above what was there before, in its own process"
+)
 
 
 @dataclasses.dataclass(frozen=True)

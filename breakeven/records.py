@@ -16,6 +16,8 @@ import typing
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 
+from breakeven.contract import PEAK_BYTES, SECONDS, Metric
+
 SCHEMA = 1
 STATUSES = ("ok", "wrong", "unsupported", "timeout", "crash", "out_of_memory", "skipped")
 
@@ -44,10 +46,17 @@ class Side:
     peak_bytes: int | None = None
     stderr: str = ""
 
+    def value(self, metric: Metric) -> float | None:
+        """What the side reached by a metric that is no time: the judge's number, or its memory; None where that is not known."""
+        value = self.peak_bytes if metric.name == PEAK_BYTES.name else self.judged.get(metric.name)
+        return None if value is None or not math.isfinite(value) else float(value)
+
 
 @dataclasses.dataclass(frozen=True)
 class Block:
     """Calls of both sides in the order A B B A, close together in time; all figures are seconds per call.
+
+    Where a contest does not rank by time, a single pair of calls.
 
     ``control`` are times of a fixed kernel between the calls, which tell drift; ``contended`` says that other
     processes took more than a tenth of the cores' time meanwhile. An untimed side has an empty ``method`` or ``baseline``.
@@ -64,7 +73,8 @@ class Record:
     """One cell: a method and its contest's baseline on one problem, on one device with one number of threads.
 
     ``sizes`` were asked of the data set; ``problem`` are numbers read off the problem that it made (nonzeros, children).
-    ``stopped`` says why sampling ended: ``certain``, ``tie``, ``budget`` or ``""`` where no pair was timed.
+    ``stopped`` says why sampling ended: ``certain``, ``tie``, ``budget`` or ``""`` where no duel was sampled.
+    ``rank_by`` is the contest's metric as it was then; records from before there was a choice are of `SECONDS`.
     """
 
     key: str
@@ -88,6 +98,7 @@ class Record:
     limit_seconds: float = 0.0
     budget_seconds: float = 0.0
     command: str = ""
+    rank_by: Metric = SECONDS
     schema: int = SCHEMA
 
     @property
@@ -154,6 +165,8 @@ def _from_dict(fields: dict[str, typing.Any]) -> Record:
     fields["blocks"] = tuple(
         Block(tuple(b["method"]), tuple(b["baseline"]), tuple(b["control"]), b["contended"]) for b in fields["blocks"]
     )
+    if "rank_by" in fields:
+        fields["rank_by"] = Metric(**fields["rank_by"])
     return Record(**fields)
 
 

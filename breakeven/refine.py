@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from breakeven import report, winmap
 from breakeven.cell import Cell
+from breakeven.crossing import Crossing, break_even
 from breakeven.records import Record
 
 CLOSE = 0.5
@@ -15,7 +16,7 @@ CLOSE = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What has become of one line: ``ending`` is reached, noise, whole numbers or unfinished, and ``text`` tells it."""
+    """What has become of one line: ``ending`` is a key of ``_TOLD``, such as ``"reached"``, and ``text`` tells it."""
 
     line: winmap.Line
     ending: str
@@ -58,7 +59,7 @@ def _look(cells: Sequence[Cell], records: list[Record], within: float) -> tuple[
     axes = {cell.contest.axes[-1] for cell in cells}
     for line in (line for axis in axes for line in winmap.lines(records, axis)):
         templates = [cell for cell in cells if _is_on(cell, line)]
-        found = winmap.break_even(line.points)
+        found = break_even(line.points, line.rank_by)
         if not templates or not found.crossings:
             continue
         asked, endings = [], []
@@ -67,6 +68,7 @@ def _look(cells: Sequence[Cell], records: list[Record], within: float) -> tuple[
             endings.append(ending)
             asked += [size] if size else []
         ending = next(kind for kind in ("unfinished", "noise", "whole numbers", "reached") if kind in endings)
+        ending = "seeds" if ending == "noise" and not line.rank_by.is_time else ending
         outcomes.append(Outcome(line, ending, f"{report.sentence(line, found)}; {_TOLD[ending].format(within=within)}"))
         for size, cell in itertools.product(asked, templates):
             moved = dataclasses.replace(cell, sizes={**cell.sizes, line.driver: size})
@@ -78,13 +80,17 @@ def _look(cells: Sequence[Cell], records: list[Record], within: float) -> tuple[
 _TOLD = {
     "reached": "known within a factor of {within:g}",
     "noise": "the noise of this machine forbids a factor of {within:g}",
+    "seeds": "how instances differ forbids a factor of {within:g}; more seeds would tell more",
     "whole numbers": "no whole size lies between those measured",
     "unfinished": "not yet within a factor of {within:g}",
 }
 
 
-def _next_size(crossing: winmap.Crossing, sizes: Sequence[float], within: float) -> tuple[int | None, str]:
-    """The size to measure next for a crossing, or None; and how it stands with it."""
+def _next_size(crossing: Crossing, sizes: Sequence[float], within: float) -> tuple[int | float | None, str]:
+    """The size to measure next for a crossing, or None; and how it stands with it.
+
+    Sizes stay whole where all are, as counts are; shares and rates are taken to three digits.
+    """
     if crossing.low and crossing.high and crossing.high / crossing.low <= within:
         return None, "reached"
     below = [size for size in sizes if size <= crossing.size]
@@ -94,16 +100,24 @@ def _next_size(crossing: winmap.Crossing, sizes: Sequence[float], within: float)
     left, right = max(below), min(above)
     if right / left <= within**CLOSE:
         return None, "noise"
-    middle = round(math.sqrt(left * right))
+    middle = math.sqrt(left * right)
+    middle = round(middle) if all(map(report.is_whole, sizes)) else float(f"{middle:.3g}")
     return (middle, "unfinished") if left < middle < right else (None, "whole numbers")
 
 
 def _is_on(cell: Cell, line: winmap.Line) -> bool:
     """Whether a cell is one of a line's, or differs from these in the line's size alone."""
     fixed = {name: value for name, value in cell.sizes.items() if name != line.driver}
-    place = (cell.contest.path, cell.method.name, cell.dataset.entry.name, cell.device, cell.threads)
+    place = (
+        cell.contest.path,
+        cell.contest.rank_by,
+        cell.method.name,
+        cell.dataset.entry.name,
+        cell.device,
+        cell.threads,
+    )
     return (
-        place == (line.contest, line.method, line.dataset, line.device, line.threads)
+        place == (line.contest, line.rank_by, line.method, line.dataset, line.device, line.threads)
         and fixed == dict(line.fixed)
         and line.driver == line.axis
     )

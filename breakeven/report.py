@@ -13,7 +13,8 @@ import rich.console
 import rich.table
 
 from breakeven import devices, registry, winmap
-from breakeven.contract import Contest
+from breakeven.contract import Contest, Metric
+from breakeven.crossing import BreakEven, Crossing, break_even
 from breakeven.records import Record, Store
 
 
@@ -22,17 +23,22 @@ class LineReport:
     """A line of cells along an axis, its break-even, and both in a sentence."""
 
     line: winmap.Line
-    break_even: winmap.BreakEven
+    break_even: BreakEven
     sentence: str
 
 
 @dataclasses.dataclass(frozen=True)
 class ContestReport:
-    """Everything that a contest's records say on the machines that were asked for."""
+    """Everything that a contest's records say on the machines that were asked for.
+
+    ``shown`` are the cells as a map shows them, each with its verdict: those that differ in their seeds alone are one, where
+    the contest ranks by something other than time, and a record of one of them stands for all.
+    """
 
     contest: Contest
     records: tuple[Record, ...]
     verdicts: tuple[winmap.CellVerdict, ...]
+    shown: tuple[tuple[Record, winmap.CellVerdict], ...]
     lines: tuple[LineReport, ...]
     false_alarms: tuple[int, int]
     noise_floor: float | None
@@ -43,10 +49,17 @@ class ContestReport:
              "threads": r.threads, "machine": r.machine, "command": r.command, **winmap.as_json(v)}
             for r, v in zip(self.records, self.verdicts, strict=True)
         ]  # fmt: skip
+        pooled = [
+            {"instance": r.instance, "sizes": r.sizes, "device": r.device, "threads": r.threads, "machine": r.machine,
+             **winmap.as_json(v)}
+            for r, v in self.shown if v.instances > 1
+        ]  # fmt: skip
         return winmap.as_json(
             {
                 "contest": self.contest.path,
+                "rank_by": self.contest.rank_by,
                 "cells": cells,
+                "pooled": pooled,
                 "lines": [
                     {"line": one.line, "break_even": one.break_even, "sentence": one.sentence} for one in self.lines
                 ],
@@ -70,12 +83,15 @@ def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport
     lines = []
     for axis in reversed(contest.axes):
         for line in winmap.lines(ordered, axis):
-            found = winmap.break_even(line.points)
+            found = break_even(line.points, line.rank_by)
             lines.append(LineReport(line, found, sentence(line, found)))
+    verdicts = tuple(winmap.verdict(record) for record in ordered)
+    timed = [(record, one) for record, one in zip(ordered, verdicts, strict=True) if record.rank_by.is_time]
     return ContestReport(
         contest,
         tuple(ordered),
-        tuple(winmap.verdict(record) for record in ordered),
+        verdicts,
+        (*timed, *winmap.pool(record for record in ordered if not record.rank_by.is_time)),
         tuple(lines),
         winmap.false_alarms(ordered),
         winmap.noise_floor(ordered),
@@ -94,28 +110,31 @@ def size_axis(contest: Contest) -> str:
 def size_of(record: Record, axis: str) -> float:
     """A record's size along an axis, asked of the data set or read off the problem; inf where it has none."""
     value = record.sizes.get(axis, record.problem.get(axis))
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
     return float(value) if usable else math.inf
 
 
-def sentence(line: winmap.Line, found: winmap.BreakEven) -> str:
+def sentence(line: winmap.Line, found: BreakEven) -> str:
     """A break-even in words: ``batched_pdhg overtakes simplex at 3.1 batch [2.8, 3.5] on 10teams``."""
-    where = place(line)
+    said = f"{place(line)}: {_said(line, found)}"
+    noted = found.kind in ("undecided", "too few sizes") or not line.rank_by.is_time
+    return said + (f" ({found.note})" if found.note and noted else "")
+
+
+def _said(line: winmap.Line, found: BreakEven) -> str:
     sizes = [point.size for point in found.points if point.winner != "undecided"]
     spread = f"{size_text(min(sizes))} to {size_text(max(sizes))} {line.axis}" if sizes else f"no {line.axis}"
     if found.kind == "crosses":
-        return f"{where}: {_crossing(line, found.crossings[0])}"
+        return _crossing(line, found.crossings[0])
     if found.kind == "several":
-        return f"{where}: " + "; ".join(_crossing(line, crossing) for crossing in found.crossings)
+        return "; ".join(_crossing(line, crossing) for crossing in found.crossings)
     if found.kind in ("wins", "loses"):
         winner = line.method if found.kind == "wins" else line.baseline
-        text = f"{where}: {winner} wins from {spread}"
+        text = f"{winner} wins from {spread}"
         if found.extrapolated and found.size:
             text += f"; by extrapolation the lead would change at {interval(found.size, found.low, found.high)}"
         return text
-    if found.kind == "tie":
-        return f"{where}: a tie from {spread}"
-    return f"{where}: {found.kind}" + (f" ({found.note})" if found.note else "")
+    return f"a tie from {spread}" if found.kind == "tie" else found.kind
 
 
 def place(line: winmap.Line) -> str:
@@ -128,13 +147,21 @@ def place(line: winmap.Line) -> str:
 
 def describe(verdict: winmap.CellVerdict) -> str:
     """A cell's verdict in a few words: ``0.10 [0.09, 0.11] batched_pdhg``."""
-    if verdict.winner in winmap.NO_WINNER and verdict.ratio is None:
+    if verdict.winner in winmap.NO_WINNER and verdict.effect is None:
         return verdict.winner + (f": {verdict.reason}" if verdict.reason else "")
-    return f"{ratio_text(verdict)} {verdict.winner}"
+    return f"{effect_text(verdict)} {verdict.winner}"
 
 
-def ratio_text(verdict: winmap.CellVerdict) -> str:
-    """A time ratio with its interval, or its one known end."""
+def effect_text(verdict: winmap.CellVerdict) -> str:
+    """A ratio or a difference with its interval where it has one, or its one known end."""
+    if verdict.difference is not None:
+        digits = decimals(verdict.rank_by)
+        told = [
+            f"{value:+,.{digits}f}" for value in (verdict.difference, verdict.low, verdict.high) if value is not None
+        ]
+        return told[0] + (f" [{', '.join(told[1:])}]" if len(told) > 1 else "")
+    if verdict.ratio is not None and verdict.low is None and verdict.high is None:
+        return number(verdict.ratio)
     if verdict.ratio is not None:
         return interval(verdict.ratio, verdict.low, verdict.high)
     if verdict.low is not None:
@@ -148,6 +175,41 @@ def interval(value: float, low: float | None, high: float | None) -> str:
     return f"{number(value)} [{'...' if low is None else number(low)}, {'...' if high is None else number(high)}]"
 
 
+def amount(value: float | None, metric: Metric) -> str:
+    """A value of a metric with its unit: ``1.23 MiB``, ``0.873``, ``45.6 ms``."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if metric.unit in ("s", "B"):
+        return duration(value) if metric.unit == "s" else memory(value)
+    text = f"{value:,.{decimals(metric)}f}" if metric.scale == "difference" else f"{value:.3g}"
+    return f"{text} {metric.unit}".rstrip()
+
+
+def duration(seconds: float | None) -> str:
+    """``1.23 s``, ``45.6 ms``, ``7.89 µs``."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{number(seconds / size)} {unit}"
+    return f"{number(seconds / 1e-9)} ns"
+
+
+def memory(size: float | None) -> str:
+    """``1.23 GiB``, ``45.6 MiB``, ``12 KiB``."""
+    if size is None:
+        return "–"
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20)):
+        if size >= scale:
+            return f"{number(size / scale)} {unit}"
+    return f"{size / 2**10:.0f} KiB"
+
+
+def decimals(metric: Metric) -> int:
+    """Digits after the point that tell a tenth of the margin."""
+    return min(9, max(0, 1 - math.floor(math.log10(metric.margin))))
+
+
 def number(value: float) -> str:
     """Three significant digits, without exponents where people read sizes."""
     if value == 0 or not math.isfinite(value):
@@ -158,8 +220,12 @@ def number(value: float) -> str:
 
 def size_text(size: float) -> str:
     """A measured size, which is a whole number more often than not."""
-    whole = math.isclose(size, round(size), rel_tol=1e-9)  # it may have been to a logarithm and back
-    return f"{size:,.0f}" if whole else number(size)
+    return f"{size:,.0f}" if is_whole(size) else number(size) if size >= 1 else f"{size:.3g}"
+
+
+def is_whole(size: float) -> bool:
+    """Whether a size is a whole number; it may have been to a logarithm and back."""
+    return math.isclose(size, round(size), rel_tol=1e-9)
 
 
 def frame(records: Sequence[Record]) -> pandas.DataFrame:
@@ -175,9 +241,11 @@ def frame(records: Sequence[Record]) -> pandas.DataFrame:
                 **{f"size_{name}": value for name, value in record.sizes.items()},
                 **{f"problem_{name}": value for name, value in record.problem.items() if name != "name"},
                 "status": record.status, "reason": record.method.reason, "baseline_status": record.baseline.status,
+                "ranked_by": record.rank_by.name, "value": verdict.method_value, "baseline_value": verdict.baseline_value,
                 "winner": verdict.winner, "ratio": verdict.ratio, "ratio_low": verdict.low, "ratio_high": verdict.high,
-                "seconds": verdict.method_seconds, "baseline_seconds": verdict.baseline_seconds,
+                "difference": verdict.difference, "seconds": verdict.method_seconds, "baseline_seconds": verdict.baseline_seconds,
                 "first_call_seconds": record.method.first_call_seconds, "peak_bytes": record.method.peak_bytes,
+                "baseline_peak_bytes": record.baseline.peak_bytes,
                 **{f"judged_{name}": value for name, value in record.method.judged.items()},
                 **{f"claimed_{name}": value for name, value in record.method.claims.items()},
                 **{f"baseline_claimed_{name}": value for name, value in record.baseline.claims.items()},
@@ -235,31 +303,43 @@ def noise_sentence(floor: float | None, alarms: tuple[int, int]) -> str:
 
 
 def print_report(out: rich.console.Console, report: ContestReport) -> None:
-    contest = report.contest
+    contest, metric = report.contest, report.contest.rank_by
     limits = ", ".join(f"{name} <= {limit:g}" for name, limit in contest.subject_to.items())
-    out.print(f"[bold]{contest.path}[/]  against {contest.baseline}; {limits}")
+    ranked = (
+        "" if metric.is_time else f"; by {metric.name}, {'lower' if metric.lower_is_better else 'higher'} is better"
+    )
+    out.print(f"[bold]{contest.path}[/]  against {contest.baseline}{ranked}" + (f"; {limits}" if limits else ""))
     table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
     axis = contest.axes[-1]
     by = size_axis(contest)
     for column in ("method", "threads", "instance", *([by] if by else []), axis):
         table.add_column(column, justify="left" if column in ("method", "instance") else "right")
-    table.add_column(f"{contest.rank_by.name} ratio [95 %]")
+    if not metric.is_time:
+        table.add_column(metric.name, justify="right")
+        table.add_column(f"of {contest.baseline}", justify="right")
+    table.add_column(f"{metric.name} {metric.scale} [95 %]")
     table.add_column("winner")
+    if not metric.is_time:
+        table.add_column("seeds", justify="right")
+        table.add_column("time per call", justify="right")
     for rows in _rows(report):
         (record, verdict), sizes = rows[0], [str(record.sizes.get(axis, "")) for record, _ in rows]
         size = size_of(record, by)
         row = [record.method.name, str(record.threads), _instance(record)]
-        row += [f"{size:,.0f}" if size < math.inf else ""] if by else []
-        row += [
-            ", ".join(sizes),
-            ratio_text(verdict),
-            verdict.winner + (f": {verdict.reason}" if verdict.reason else ""),
-        ]
+        row += [size_text(size) if size < math.inf else ""] if by else []
+        row.append(", ".join(sizes))
+        if not metric.is_time:
+            row += [amount(verdict.method_value, metric), amount(verdict.baseline_value, metric)]
+        row += [effect_text(verdict), verdict.winner + (f": {verdict.reason}" if verdict.reason else "")]
+        if not metric.is_time:
+            seconds = duration(verdict.method_seconds), duration(verdict.baseline_seconds)
+            row += [str(verdict.instances), " against ".join(seconds)]
         table.add_row(*row)
     out.print(table)
     for one in report.lines:
         out.print(f"along {one.line.axis}, {threads_text(one.line.threads)}, {one.sentence}", soft_wrap=True)
-    out.print(noise_sentence(report.noise_floor, report.false_alarms))
+    if metric.is_time:
+        out.print(noise_sentence(report.noise_floor, report.false_alarms))
 
 
 def _rows(report: ContestReport) -> list[list[tuple[Record, winmap.CellVerdict]]]:
@@ -270,11 +350,11 @@ def _rows(report: ContestReport) -> list[list[tuple[Record, winmap.CellVerdict]]
         alone = record.key if verdict.winner != "unsupported" else ""
         return record.method.name, record.threads, _instance(record), verdict.reason, alone
 
-    cells = zip(report.records, report.verdicts, strict=True)
-    return [list(rows) for _, rows in itertools.groupby((c for c in cells if not c[1].is_a_a), key=together)]
+    cells = (cell for cell in report.shown if not cell[1].is_a_a)
+    return [list(rows) for _, rows in itertools.groupby(cells, key=together)]
 
 
-def _crossing(line: winmap.Line, crossing: winmap.Crossing) -> str:
+def _crossing(line: winmap.Line, crossing: Crossing) -> str:
     rising = line.method if crossing.method_wins == "above" else line.baseline
     falling = line.baseline if rising == line.method else line.method
     text = f"{rising} overtakes {falling} at {interval(crossing.size, crossing.low, crossing.high)} {line.axis}"

@@ -56,17 +56,32 @@ GO_ON, CERTAIN, TIE, BUDGET = "go on", "certain", "tie", "budget"
 
 
 @dataclasses.dataclass(frozen=True)
-class Ratio:
-    """Time of the method over that of the baseline, as an estimate of its logarithm with a Student t error.
+class Estimate:
+    """A number with a Student t error. Without an error (``se`` of 0 and infinite ``df``) it is one exact value."""
+
+    value: float
+    se: float
+    df: float
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The interval that misses the truth with probability ``level``, half of it on either side."""
+        reach = quantile(1 - level / 2, self.df) * self.se
+        return self.value - reach, self.value + reach
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio(Estimate):
+    """Time of the method over that of the baseline, as an estimate of its logarithm.
 
     ``assumed`` says that too few blocks were timed to tell their spread, so that it is assumed.
     """
 
-    log_estimate: float
-    se: float
-    df: float
     blocks: int
     assumed: bool = False
+
+    @property
+    def log_estimate(self) -> float:
+        return self.value
 
     @property
     def estimate(self) -> float:
@@ -81,11 +96,6 @@ class Ratio:
     def high(self) -> float:
         """Upper end of the 95 % interval."""
         return _exp(self.interval(LEVEL)[1])
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """The interval of the log-ratio that misses the truth with probability ``level``, half of it on either side."""
-        reach = quantile(1 - level / 2, self.df) * self.se
-        return self.log_estimate - reach, self.log_estimate + reach
 
 
 def pair_log_ratios(block: Block) -> list[float]:
@@ -128,15 +138,20 @@ def trimmed_mean(values: Sequence[float]) -> tuple[float, float, int]:
     return statistics.fmean(kept), math.sqrt(squares / (len(kept) * (len(kept) - 1))), len(kept) - 1
 
 
-def claim(ratio: Ratio) -> str:
-    """Who wins by this ratio, at the level of one look: ``"method"``, ``"baseline"``, ``"tie"`` or ``"undecided"``."""
-    low, high = ratio.interval(FALSE_ALARM / len(LOOKS))
-    if high < -ZONE:
+def claim(found: Estimate, *, zone: float = ZONE, tie_zone: float = TIE_ZONE, looks: int = len(LOOKS)) -> str:
+    """Who wins by an estimate below or above 0, at the level of one look of so many.
+
+    Returns:
+        ``"method"`` where it is sure to lie below ``-zone``, ``"baseline"`` above ``zone``, ``"tie"`` where it is sure to lie
+        within ``tie_zone``, else ``"undecided"``.
+    """
+    low, high = found.interval(FALSE_ALARM / looks)
+    if high < -zone:
         return "method"
-    if low > ZONE:
+    if low > zone:
         return "baseline"
-    low, high = ratio.interval(2 * FALSE_TIE / len(LOOKS))  # each side is a test of its own: twice the one-sided level
-    return "tie" if low > -TIE_ZONE and high < TIE_ZONE else "undecided"
+    low, high = found.interval(2 * FALSE_TIE / looks)  # each side is a test of its own: twice the one-sided level
+    return "tie" if low > -tie_zone and high < tie_zone else "undecided"
 
 
 def decide(blocks: Sequence[Block], *, budget_left: bool) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from breakeven import devices, registry
 from breakeven.cell import Cell, Limits, measure
-from breakeven.contract import SECONDS, BadInput, Contest
+from breakeven.contract import PEAK_BYTES, BadInput, Contest, Metric
 from breakeven.records import Record, Side, Store
 
 PROFILES = ("quick", "full")
@@ -57,7 +57,9 @@ class Choice:
 
 
 def plan(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing]) -> list[Cell]:
-    """The cells of a contest, small ones first; the baseline against itself (A/A) is among them.
+    """The cells of a contest, small ones first.
+
+    Where it ranks by time, the baseline against itself (A/A) is among them; values of equals would tell nothing.
 
     Raises `BadInput` for names that do not exist.
     """
@@ -78,6 +80,7 @@ def plan(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing])
         raise BadInput(f"{threads} threads asked, but this process may use 1 to {devices.available_cores()}")
     # Variants are many and close to each other: they are measured where they are asked for, and in the full profile.
     usual = [name for name in named if ":" not in name or choice.profile == "full"]
+    usual = [name for name in usual if name != contest.baseline or contest.rank_by.is_time]
     cells = []
     for grid in _grids(sweep, choice, listings):
         data = registry.find("dataset", f"{contest.track}/{grid.dataset}", listings)
@@ -186,6 +189,7 @@ def _implied(cell: Cell, known: list[Record], limits: Limits) -> Record | None:
         device=cell.device, threads=cell.threads, given=dict(cell.contest.given), method=ended, baseline=baseline,
         machine=devices.this_machine().name, started_at=time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()),
         limit_seconds=limits.call_seconds, budget_seconds=limits.sampling_seconds, command=cell.command,
+        rank_by=cell.contest.rank_by,
     )  # fmt: skip
 
 
@@ -268,13 +272,11 @@ class Sweep(abc.ABC):
         cls.param_names = ["method", "problem", cls.contest.axes[-1]]
         cls.params = _Parameters(cls)
         for name in cls.contest.subject_to:
-            setattr(cls, f"track_{name}", _judged_tracker(name, ""))
-        if cls.contest.rank_by is not SECONDS:
-            setattr(
-                cls,
-                f"track_{cls.contest.rank_by.name}",
-                _judged_tracker(cls.contest.rank_by.name, cls.contest.rank_by.unit),
-            )
+            setattr(cls, f"track_{name}", _judged_tracker(name))
+        metric = cls.contest.rank_by
+        if not metric.is_time and metric.name != PEAK_BYTES.name:  # those two have trackers of their own
+            track = _metric_tracker(metric)
+            setattr(cls, track.__name__, track)
 
     @classmethod
     def cells_by_parameters(cls) -> dict[tuple, Cell]:
@@ -289,7 +291,8 @@ class Sweep(abc.ABC):
         for cell in plan(cls, choice, registry.catalogue()):
             rest = " ".join(str(v) if isinstance(v, str) else f"{k}={v}" for k, v in cell.sizes.items() if k != axis)
             problem = f"{cell.dataset.entry.name} {rest} seed={cell.seed}"
-            cells[cell.method.name, problem, cell.sizes.get(axis, 0)] = cell
+            size = cell.sizes.get(axis, 0)
+            cells[cell.method.name, problem, f"{size:g}" if isinstance(size, float) else size] = cell
         return cells
 
     def setup(self, method: str, problem: str, size: int) -> None:
@@ -349,10 +352,25 @@ class _Parameters:
         return self._lists()[index]
 
 
-def _judged_tracker(name: str, unit: str) -> Callable:
+def _judged_tracker(name: str) -> Callable:
     def track(self, method: str, problem: str, size: int) -> float:
         return self.record.method.judged.get(name, float("nan"))
 
     track.__name__ = f"track_{name}"
-    track.unit = unit
+    track.unit = ""
+    return track
+
+
+def _metric_tracker(metric: Metric) -> Callable:
+    """What a contest ranks by, for asv, which takes lower for better: else what is missing to the best, or the negative."""
+    turned = "" if metric.lower_is_better else "negative_" if metric.best is None else "missing_"
+
+    def track(self, method: str, problem: str, size: int) -> float:
+        value = self.record.method.value(metric)
+        if value is None:
+            return float("nan")
+        return value if metric.lower_is_better else (metric.best or 0.0) - value
+
+    track.__name__ = f"track_{turned}{metric.name}"
+    track.unit = metric.unit
     return track

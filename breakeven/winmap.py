@@ -1,22 +1,14 @@
-"""Who wins each cell, and from what size on: reads records and nothing else.
+"""Who wins each cell, and how cells lie along lines of sizes: reads records and nothing else.
 
-Ratios are time of the method over time of the baseline, so that the method wins below 1.
+A cell is decided by what its contest ranks by. Times are decided by the pairs of a duel. Every other metric is one exact value
+of each side: the better one wins where it is better by more than the metric's margin. How sure that is, instances tell: cells
+that differ in their seeds alone are pooled, and the seeds are the sample.
 
-**A break-even size** is where the log-ratio changes sign along an axis. It is found in two steps.
-
-*Structure.* Each size is one estimate, pooled over its instances, and has a certain sign or none. A crossing stands between
-neighbouring certain signs that differ, so that noise makes no crossings: what looks like three within the noise is one.
-
-*Place.* Within a crossing's bracket the log-ratio is taken to be monotone (isotonic regression: Barlow et al. 1972) and is
-interpolated in log-log by the mean of the two quadratics through the three nearest sizes on either side (linear
-interpolation on a coarse grid is biased by the curvature of a + b n^p). The interval is by Monte Carlo: each size's
-log-ratio is drawn from its Student t, the curve between the two quadratics and beyond them is drawn too, and the crossing is
-solved for again. Quiet measurements therefore keep an interval as wide as the grid's ignorance.
-
-*Instances* are a random effect. Their scatter is pooled over the sizes of a line, since two or three instances per size
-tell little of it, and resampling those would tell too little: it understates a variance by a half or a third.
+Ratios are the method's value over the baseline's, differences the method's less the baseline's: of times, the method wins
+below 1. Where the winner changes along a line is found by `breakeven.crossing`.
 """
 
+import collections
 import dataclasses
 import itertools
 import math
@@ -24,37 +16,38 @@ import statistics
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy
-
-from breakeven import sampling
+from breakeven import crossing, sampling
+from breakeven.comparison import Comparison
+from breakeven.contract import PEAK_BYTES, SECONDS, Metric
+from breakeven.crossing import Bound, Point
 from breakeven.records import Record, Side
-from breakeven.sampling import Ratio
+from breakeven.sampling import Estimate
 
 NO_WINNER = ("tie", "undecided", "unsolved", "unsupported", "skipped")
 """What ``CellVerdict.winner`` says where it names nobody."""
 LOST = ("wrong", "timeout", "crash", "out_of_memory")
 """Endings that lose against a side that solved the problem."""
-KINDS = ("crosses", "wins", "loses", "tie", "several", "undecided", "too few sizes")
-DRAWS = 2000
-FARTHEST = math.log(10)
-"""No crossing is extrapolated further than this factor beyond the sizes that were measured."""
-SIGN_LEVEL = sampling.FALSE_ALARM / len(sampling.LOOKS)
-"""That of one look: a size whose winner was certain has a certain sign, and a line of seven sizes is wrong in 1 %."""
+MEMORY_LAG = 1 << 20
+"""Bytes: Linux counts a process's pages per core and adds them up now and then. A known 64 MiB was seen as 0.3 MiB less."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CellVerdict:
-    """Who won one cell, by how much, and how sure that is.
+    """Who won one cell, or cells that differ in their seeds alone, by how much, and how sure that is.
 
     Attributes:
         winner: the name of the side that won, or one of ``NO_WINNER``.
-        sign: -1 where the method is known to be faster, +1 where the baseline is, 0 where neither is.
-        ratio, low, high: time of the method over the baseline's with its 95 % interval; None where there is no such end:
-            a censored ratio has ``low`` alone ("at least"), or ``high`` alone ("at most").
+        sign: -1 where the method is known to be better, +1 where the baseline is, 0 where neither is.
+        rank_by: the metric by which it was decided.
+        ratio, difference: value of the method over that of the baseline, or less it, by the metric's scale.
+        low, high: the 95 % interval of that; None where there is no such end. A censored ratio has ``low`` alone ("at least"),
+            or ``high`` alone ("at most"); an exact value of one instance has neither.
+        method_value, baseline_value: of the metric; over several instances their mean, a geometric one of ratios.
+        instances: how many cells this tells of.
         censored: ``"method"`` or ``"baseline"`` where that side ran into the time limit, else ``""``.
         reason: why nobody won, or why somebody did without a duel.
         contended: the share of blocks during which other processes took the machine.
-        log_ratio: what ``ratio`` was computed from, for pooling; None where no pair was timed.
+        effect: what ``ratio`` or ``difference`` was computed from, for pooling (see `breakeven.comparison`); else None.
     """
 
     method: str
@@ -70,91 +63,17 @@ class CellVerdict:
     baseline_seconds: float | None = None
     blocks: int = 0
     contended: float = 0.0
-    log_ratio: Ratio | None = None
+    effect: Estimate | None = None
+    rank_by: Metric = SECONDS
+    difference: float | None = None
+    method_value: float | None = None
+    baseline_value: float | None = None
+    instances: int = 1
 
     @property
     def is_a_a(self) -> bool:
         """Whether the baseline stood against itself."""
         return self.method == self.baseline
-
-
-@dataclasses.dataclass(frozen=True)
-class Bound:
-    """A log-ratio of which the sign is known (-1: the method is faster), and that it is ``nearest`` or more from zero."""
-
-    sign: int
-    nearest: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """One size on a line, with what each instance of that size tells."""
-
-    size: float
-    cells: tuple[Ratio | Bound, ...]
-
-    def __post_init__(self):
-        if not 0 < self.size < math.inf:
-            raise ValueError(f"a size must be a positive number, not {self.size!r}")
-
-
-@dataclasses.dataclass(frozen=True)
-class PointVerdict:
-    """One size on a line, pooled over its instances. ``winner`` is ``"method"``, ``"baseline"``, ``"tie"`` or ``"undecided"``."""
-
-    size: float
-    winner: str
-    sign: int
-    instances: int
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Crossing:
-    """A break-even size with its 95 % interval; an end is None where the interval is open (beyond the sizes measured).
-
-    ``method_wins`` says on which side: ``"above"`` or ``"below"``.
-    """
-
-    size: float
-    low: float | None
-    high: float | None
-    method_wins: str
-    extrapolated: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Zone:
-    """Neighbouring measured sizes, from ``first`` to ``last``, with the same ``winner``."""
-
-    first: float
-    last: float
-    winner: str
-
-
-@dataclasses.dataclass(frozen=True)
-class BreakEven:
-    """Where along a line the winner changes.
-
-    Attributes:
-        kind: one of ``KINDS``: the method ``wins`` or ``loses`` wherever a winner is certain, or the winner changes once
-            (``crosses``) or ``several`` times; ``undecided`` where the noise hides whether it changes.
-        size, low, high: of the one crossing; also of one that is extrapolated, or that ``undecided`` leaves possible.
-        direction: where the method wins, seen from ``size``: ``"above"`` or ``"below"``, else ``""``.
-    """
-
-    kind: str
-    size: float | None = None
-    low: float | None = None
-    high: float | None = None
-    direction: str = ""
-    extrapolated: bool = False
-    crossings: tuple[Crossing, ...] = ()
-    points: tuple[PointVerdict, ...] = ()
-    zones: tuple[Zone, ...] = ()
-    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +91,7 @@ class Line:
     device: str
     threads: int
     machine: str
+    rank_by: Metric
     axis: str
     driver: str
     fixed: Mapping[str, int | float | str]
@@ -182,22 +102,29 @@ class Line:
 
 def verdict(record: Record) -> CellVerdict:
     """Who won a cell."""
-    method, baseline = record.method, record.baseline
+    method, baseline, metric = record.method, record.baseline, record.rank_by
     if method.status not in ("ok", *LOST) or baseline.status not in ("ok", *LOST):
         decided = _incomparable(method, baseline)
     elif method.status != "ok" and baseline.status != "ok":
         decided = {"winner": "unsolved", "reason": f"{_why(method)}; {_why(baseline)}"}
+    elif unknown := _unknown(record):
+        decided = {"winner": "unsupported", "reason": unknown}
     elif method.status != "ok":
         decided = _by_default(record, method, baseline, sign=1)
     elif baseline.status != "ok":
         decided = _by_default(record, baseline, method, sign=-1)
     else:
-        decided = _decide(record)
+        decided = _decide(record) if metric.is_time else _compare(record)
+    seconds = {side: _seconds(record, side) for side in ("method", "baseline")}
+    values = seconds if metric.is_time else {"method": method.value(metric), "baseline": baseline.value(metric)}
     return CellVerdict(
         method=method.name,
         baseline=baseline.name,
-        method_seconds=_seconds(record, "method"),
-        baseline_seconds=_seconds(record, "baseline"),
+        rank_by=metric,
+        method_seconds=seconds["method"],
+        baseline_seconds=seconds["baseline"],
+        method_value=values["method"],
+        baseline_value=values["baseline"],
         blocks=len(record.blocks),
         contended=sum(block.contended for block in record.blocks) / max(1, len(record.blocks)),
         **decided,
@@ -205,33 +132,97 @@ def verdict(record: Record) -> CellVerdict:
 
 
 def false_alarms(records: Iterable[Record]) -> tuple[int, int]:
-    """Of the cells in which the baseline stood against itself: how many were claimed won, and how many there are."""
-    signs = [one.sign for one in map(verdict, records) if one.is_a_a and one.log_ratio]
+    """Of the duels in which the baseline stood against itself: how many were claimed won, and how many there are.
+
+    Contests that rank by something other than time have none: equals have equal values there, by construction.
+    """
+    signs = [one.sign for one in _equals(records)]
     return sum(sign != 0 for sign in signs), len(signs)
 
 
 def noise_floor(records: Iterable[Record]) -> float | None:
-    """The relative difference that this machine shows between equals: 0.04 for "differences under 4 % are noise here".
+    """The relative difference of times that this machine shows between equals: 0.04 for "differences under 4 % are noise here".
 
     It is the 95 % prediction bound of the ratio in one more A/A cell: Student's t times the root mean square of the A/A
     log-ratios, whose mean is known to be zero. It holds what an interval from one process cannot: that processes differ.
     None without three A/A cells.
     """
-    logs = [one.log_ratio.log_estimate for one in map(verdict, records) if one.is_a_a and one.log_ratio]
+    logs = [one.effect.value for one in _equals(records)]
     if len(logs) < 3:
         return None
     spread = math.sqrt(statistics.fmean(value * value for value in logs))
     return math.expm1(sampling.quantile(0.975, len(logs)) * spread)
 
 
-def evidence(decided: CellVerdict) -> Ratio | Bound | None:
-    """What a cell tells about its line: a log-ratio, a sign, or nothing."""
-    if decided.log_ratio is not None:
-        return decided.log_ratio
+def _equals(records: Iterable[Record]) -> list[CellVerdict]:
+    decided = (verdict(record) for record in records if record.rank_by.is_time)
+    return [one for one in decided if one.is_a_a and one.effect]
+
+
+def evidence(decided: CellVerdict) -> Estimate | Bound | None:
+    """What a cell tells about its line: an effect, a sign, or nothing."""
+    if decided.effect is not None:
+        return decided.effect
     if decided.sign == 0:
         return None
     bound = decided.low if decided.sign > 0 else decided.high
     return Bound(decided.sign, abs(math.log(bound)) if bound else 0.0)
+
+
+def pool(records: Iterable[Record]) -> list[tuple[Record, CellVerdict]]:
+    """Cells that differ in their seeds alone, together: one of them and the verdict over all, in the order of the first ones.
+
+    The interval is Student's t over the paired effects of the seeds; one seed alone is what it is, and has none. Where some
+    cells only tell a sign, since a side failed, it is the median over seeds in which those count as beyond all others. Only
+    for metrics other than time: few instances are timed, and their scatter is shared along a line.
+    """
+    groups: dict[tuple, list[Record]] = {}
+    for record in records:
+        sizes, given = (tuple(sorted((n, str(v)) for n, v in m.items())) for m in (record.sizes, record.given))
+        who = (record.contest, record.method.name, record.baseline.name, record.dataset, sizes, given)
+        groups.setdefault((*who, record.device, record.threads, record.machine, record.rank_by), []).append(record)
+    return [_pool(group) for group in groups.values()]
+
+
+def _pool(records: Sequence[Record]) -> tuple[Record, CellVerdict]:
+    decided = [verdict(record) for record in records]
+    if len(records) == 1:
+        return records[0], decided[0]
+    comparison = Comparison(records[0].rank_by)
+    told = [one for one in map(evidence, decided) if one is not None]
+    together = crossing.pool(told, comparison.metric)
+    failed = [one for one in decided if one.effect is None]
+    reason = f"{len(failed)} of {len(decided)} seeds compare no values, the first: {failed[0].reason}" if failed else ""
+    shared = {
+        "method": decided[0].method,
+        "baseline": decided[0].baseline,
+        "rank_by": comparison.metric,
+        "instances": len(told) or len(decided),
+        "blocks": sum(one.blocks for one in decided),
+        "contended": statistics.fmean(one.contended for one in decided),
+        "method_seconds": _middle(one.method_seconds for one in decided),
+        "baseline_seconds": _middle(one.baseline_seconds for one in decided),
+    }
+    # The first cell that went well stands for all, so that a failure of one is not taken for that of all.
+    best = next((r for r in records if r.method.status == r.baseline.status == "ok"), records[0])
+    paired = [one for one in decided if one.effect is not None]
+    if paired:
+        for side in ("method_value", "baseline_value"):
+            shared[side] = comparison.value(statistics.fmean(comparison.place(getattr(one, side)) for one in paired))
+    if together is None:  # nobody could be compared at all; or as many failed on one side as on the other
+        words = collections.Counter(one.winner for one in decided)
+        return best, CellVerdict(winner="undecided" if told else words.most_common(1)[0][0], reason=reason, **shared)
+    if isinstance(together, Bound):
+        name = decided[0].method if together.sign < 0 else decided[0].baseline
+        return best, CellVerdict(winner=name, sign=together.sign, reason=reason, **shared)
+    claimed = _claimed(best, together, f"{len(told)} seeds do not settle it")
+    claimed["reason"] = "; ".join(filter(None, (claimed["reason"], reason)))
+    return best, CellVerdict(**shared, **claimed)
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 def lines(records: Iterable[Record], axis: str) -> list[Line]:
@@ -239,7 +230,8 @@ def lines(records: Iterable[Record], axis: str) -> list[Line]:
 
     The axis is a size that was asked of the data set, or a number read off the problem. In the second case each asked size
     that moves it makes lines of its own, so that ``nonzeros`` has a line per family of generated problems, and none for
-    instances of real data, which differ in more than size. A/A cells are on no line.
+    instances of real data, which differ in more than size. A/A cells are on no line, nor are sizes of 0 (without noise, say),
+    which have no logarithm.
     """
     groups: dict[tuple, list[Record]] = {}
     for record in records:
@@ -250,57 +242,15 @@ def lines(records: Iterable[Record], axis: str) -> list[Line]:
             if _number(record.sizes[driver]) is not None:
                 fixed = tuple(sorted((name, value) for name, value in record.sizes.items() if name != driver))
                 given = tuple(sorted((name, str(value)) for name, value in record.given.items()))
-                place = (record.device, record.threads, record.machine)
+                place = (record.device, record.threads, record.machine, record.rank_by)
                 who = (record.contest, record.method.name, record.baseline.name, record.dataset)
                 groups.setdefault((*who, *place, driver, fixed, given), []).append(record)
     found = []
-    for (contest, method, baseline, dataset, device, threads, machine, driver, fixed, _), cells in groups.items():
+    for (*who, driver, fixed, _), cells in groups.items():
         points = _points(cells, axis, driver)
         if driver == axis or len(points) > 1:
-            found.append(
-                Line(
-                    contest,
-                    method,
-                    baseline,
-                    dataset,
-                    device,
-                    threads,
-                    machine,
-                    axis,
-                    driver,
-                    dict(fixed),
-                    points,
-                    len(cells),
-                )
-            )
+            found.append(Line(*who, axis, driver, dict(fixed), points, len(cells)))
     return found
-
-
-def break_even(points: Sequence[Point], *, seed: int = 0) -> BreakEven:
-    """Where the winner changes along a line. The same points and seed give the same answer."""
-    if len({point.size for point in points}) < len(points):
-        raise ValueError("a line has one point per size: put the instances of a size into one")
-    pooled = _pool(points)
-    verdicts = tuple(node.verdict() for node in pooled)
-    known = [node for node in pooled if node.kind != "unknown"]
-    shown = {"points": verdicts, "zones": _zones(verdicts)}
-    if len(known) < 2:
-        return BreakEven("too few sizes", note=f"{len(known)} of the sizes tell a ratio; it takes two", **shown)
-    random = numpy.random.default_rng(seed)
-    signs = _certain_signs(known)
-    certain = [place for place, sign in enumerate(signs) if sign]
-    changes = [(a, b) for a, b in itertools.pairwise(certain) if signs[a] != signs[b]]
-    if changes:
-        crossings = tuple(_cross(known, a, b, signs[a], random) for a, b in changes)
-        note = _note(known, signs, changes)
-        if len(crossings) > 1:
-            return BreakEven("several", crossings=crossings, note=note, **shown)
-        return _with(crossings[0], BreakEven("crosses", crossings=crossings, note=note, **shown))
-    if not certain:
-        ties = all(node.winner == "tie" for node in known)
-        note = "" if ties else "no size has a certain winner"
-        return BreakEven("tie" if ties else "undecided", note=note, **shown)
-    return _unchanging(known, signs, certain, shown, random)
 
 
 def as_json(value: typing.Any) -> typing.Any:
@@ -324,19 +274,46 @@ def _decide(record: Record) -> dict[str, typing.Any]:
     pairs = [block for block in record.blocks if block.method and block.baseline]
     if not pairs:
         return {"winner": "undecided", "reason": "no pair was timed"}
-    ratio = sampling.summarise(pairs)
-    claimed = sampling.claim(ratio)
-    winner = {"method": record.method.name, "baseline": record.baseline.name}.get(claimed, claimed)
-    reason = "the budget ended before the winner was certain" if claimed == "undecided" else ""
+    return _claimed(record, sampling.summarise(pairs), "the budget ended before the winner was certain")
+
+
+def _compare(record: Record) -> dict[str, typing.Any]:
+    """By the values of both sides, which are exact."""
+    metric = record.rank_by
+    method, baseline = record.method.value(metric), record.baseline.value(metric)
+    found = _claimed(record, Estimate(Comparison(metric).effect(method, baseline), 0.0, math.inf), "")
+    if found["sign"] and metric.name == PEAK_BYTES.name and abs(method - baseline) < MEMORY_LAG:
+        reason = "less than 1 MiB apart, which the system's count of memory cannot tell"
+        return {"winner": "undecided", "ratio": found["ratio"], "reason": reason}
+    return found
+
+
+def _claimed(record: Record, effect: Estimate, undecided: str) -> dict[str, typing.Any]:
+    comparison = Comparison(record.rank_by)
+    claimed = comparison.claim(effect)
     return {
-        "winner": winner,
+        "winner": {"method": record.method.name, "baseline": record.baseline.name}.get(claimed, claimed),
         "sign": {"method": -1, "baseline": 1}.get(claimed, 0),
-        "ratio": ratio.estimate,
-        "low": ratio.low,
-        "high": ratio.high,
-        "log_ratio": ratio,
-        "reason": reason,
+        "effect": effect,
+        "reason": undecided if claimed == "undecided" else "",
+        **comparison.told(effect),
     }
+
+
+def _unknown(record: Record) -> str:
+    """Why a side that ended well has no value to be ranked by; empty where it has one."""
+    metric = record.rank_by
+    if metric.is_time:
+        return ""
+    for side in (side for side in (record.method, record.baseline) if side.status == "ok"):
+        value = side.value(metric)
+        if value is None and metric.name == PEAK_BYTES.name:
+            return f"the memory of {side.name} was not measured here"
+        if value is None:
+            return f"the judge knows no {metric.name} here"
+        if metric.scale == "ratio" and value <= 0:
+            return f"{metric.name} of {side.name} is {value:g}: there is no ratio to it"
+    return ""
 
 
 def _incomparable(method: Side, baseline: Side) -> dict[str, typing.Any]:
@@ -354,6 +331,8 @@ def _by_default(record: Record, loser: Side, winner: Side, sign: int) -> dict[st
     if loser.status != "timeout":
         return decided
     decided["censored"] = "method" if sign > 0 else "baseline"
+    if not record.rank_by.is_time:
+        return decided
     seconds = _seconds(record, "baseline" if sign > 0 else "method") or winner.first_call_seconds
     limit = loser.at_least_seconds
     if not seconds or not limit:
@@ -404,344 +383,3 @@ def _points(cells: Sequence[Record], axis: str, driver: str) -> tuple[Point, ...
     if any(below[1] >= above[0] for below, above in itertools.pairwise(found)):
         return ()
     return tuple(Point(statistics.geometric_mean(read), told) for _, _, read, told in found)
-
-
-# -- break-even -------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class _Node:
-    """A size after pooling: a log-ratio (``kind`` "ratio"), only a ``Bound`` ("bound"), or nothing ("unknown")."""
-
-    size: float
-    kind: str
-    instances: int
-    ratio: Ratio | None = None
-    bound: Bound | None = None
-
-    @property
-    def x(self) -> float:
-        return math.log(self.size)
-
-    @property
-    def winner(self) -> str:
-        if self.kind == "ratio":
-            return sampling.claim(self.ratio)
-        if self.kind == "bound":
-            return "method" if self.bound.sign < 0 else "baseline"
-        return "undecided"
-
-    @property
-    def sign(self) -> int:
-        """The certain sign, or 0."""
-        if self.kind != "ratio":
-            return self.bound.sign if self.bound else 0
-        low, high = self.ratio.interval(SIGN_LEVEL)
-        return 1 if low > 0 else -1 if high < 0 else 0
-
-    def verdict(self) -> PointVerdict:
-        size = self.size
-        if self.kind == "ratio":
-            ratio = self.ratio
-            return PointVerdict(size, self.winner, self.sign, self.instances, ratio.estimate, ratio.low, ratio.high)
-        if self.kind == "unknown" or not self.bound.nearest:
-            return PointVerdict(size, self.winner, self.sign, self.instances)
-        end = math.exp(self.bound.sign * self.bound.nearest)
-        ends = {"low": end} if self.bound.sign > 0 else {"high": end}
-        return PointVerdict(size, self.winner, self.sign, self.instances, **ends)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Scatter:
-    """How instances of one size differ in their true log-ratios, over a whole line.
-
-    ``variance`` is what their estimates vary more than their blocks explain (Hedges and Olkin 1985).
-    """
-
-    variance: float
-    freedom: int
-
-
-def _pool(points: Sequence[Point]) -> list[_Node]:
-    """One node per size, in order. Each size has few instances, so that their scatter is taken over all sizes together."""
-    several = [[cell for cell in point.cells if isinstance(cell, Ratio)] for point in points]
-    several = [cells for cells in several if len(cells) > 1]
-    scatter = _Scatter(0.0, 0)
-    if several:
-        freedom = sum(len(cells) - 1 for cells in several)
-        logs = [[cell.log_estimate for cell in cells] for cells in several]
-        # Less two thirds of a degree of freedom: as often too large as too small, where the plain estimate is mostly too small.
-        total = sum(statistics.pvariance(values) * len(values) for values in logs) / (freedom - 2 / 3)
-        explained = (
-            sum((len(cells) - 1) * statistics.fmean(cell.se**2 for cell in cells) for cells in several) / freedom
-        )
-        scatter = _Scatter(max(0.0, total - explained), freedom)
-    return [_pool_point(point, scatter) for point in sorted(points, key=lambda point: point.size)]
-
-
-def _pool_point(point: Point, scatter: _Scatter) -> _Node:
-    count = len(point.cells)
-    numbers = [cell for cell in point.cells if isinstance(cell, Ratio)]
-    if not count:
-        return _Node(point.size, "unknown", 0)
-    if len(numbers) < count:
-        return _pool_censored(point, numbers, scatter)
-    if count == 1 and not scatter.variance:
-        return _Node(point.size, "ratio", 1, numbers[0])
-    return _Node(point.size, "ratio", count, _mean(numbers, scatter))
-
-
-def _mean(cells: Sequence[Ratio], scatter: _Scatter) -> Ratio:
-    """The mean log-ratio of instances, with the degrees of freedom of Welch and Satterthwaite."""
-    count = len(cells)
-    variance = count * scatter.variance + sum(cell.se**2 for cell in cells)
-    doubt = sum(cell.se**4 / cell.df for cell in cells)
-    if scatter.variance:
-        doubt += (count * scatter.variance) ** 2 / scatter.freedom
-    return Ratio(
-        statistics.fmean(cell.log_estimate for cell in cells),
-        math.sqrt(variance) / count,
-        variance**2 / doubt if doubt else math.inf,
-        sum(cell.blocks for cell in cells),
-        any(cell.assumed for cell in cells),
-    )
-
-
-def _pool_censored(point: Point, numbers: Sequence[Ratio], scatter: _Scatter) -> _Node:
-    """Some instances only tell a sign: the median over instances, where those count as beyond all others."""
-    count = len(point.cells)
-    ordered: list[Ratio | Bound] = sorted(
-        point.cells, key=lambda cell: cell.sign * math.inf if isinstance(cell, Bound) else cell.log_estimate
-    )
-    middle = [ordered[(count - 1) // 2], ordered[count // 2]]
-    if all(isinstance(cell, Ratio) for cell in middle):
-        mean = _mean(numbers, scatter)
-        centre = statistics.fmean(cell.log_estimate for cell in middle)
-        wider = math.sqrt(math.pi / 2) * mean.se  # a median's error, over a mean's
-        return _Node(point.size, "ratio", count, dataclasses.replace(mean, log_estimate=centre, se=wider))
-    signs = {cell.sign if isinstance(cell, Bound) else 0 for cell in middle}
-    if len(signs) > 1:
-        return _Node(point.size, "unknown", count)
-    return _Node(point.size, "bound", count, bound=Bound(signs.pop(), min(cell.nearest for cell in middle)))
-
-
-def _certain_signs(nodes: Sequence[_Node]) -> list[int]:
-    """The nodes' certain signs, less those of neighbours among whom nobody wins: a sign within the ±5 % zone is a tie."""
-    signs = [node.sign for node in nodes]
-    runs: list[list[int]] = []
-    for place in (place for place, sign in enumerate(signs) if sign):
-        if runs and signs[runs[-1][-1]] == signs[place]:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    for run in runs:
-        if not any(nodes[place].winner in ("method", "baseline") for place in run):
-            for place in run:
-                signs[place] = 0
-    return signs
-
-
-def _cross(nodes: Sequence[_Node], a: int, b: int, sign: int, random: numpy.random.Generator) -> Crossing:
-    """The crossing between the nodes ``a`` and ``b``, of which the first has ``sign`` and the second the other one."""
-    estimate, draws = _zeros(nodes, a, b, sign, random)
-    low, high = _interval(numpy.clip(draws, nodes[a].x, nodes[b].x))  # both signs are certain: it is in between
-    return Crossing(math.exp(estimate), math.exp(low), math.exp(high), "above" if sign > 0 else "below")
-
-
-def _zeros(
-    nodes: Sequence[_Node], a: int, b: int, sign: int, random: numpy.random.Generator
-) -> tuple[float, numpy.ndarray]:
-    """Where the log-ratio loses its ``sign`` between two nodes, as log-sizes: the estimate, and draws of it.
-
-    Minus infinity stands for "before ``a``", infinity for "after ``b``".
-    """
-    first, last = max(0, a - 1), min(len(nodes), b + 2)
-    near = nodes[first:last]
-    x = numpy.array([node.x for node in near])
-    numeric = [node.kind == "ratio" for node in near]
-    values = sign * _draw(near, random)
-    inner = slice(a - first, b - first + 1)
-    weights = [1 / max(node.ratio.se, 1e-3) ** 2 if node.ratio else 1.0 for node in near[inner]]
-    values[:, inner] = _falling(values[:, inner], numpy.array(weights))
-    zeros = numpy.where(values[:, inner.start] <= 0, -math.inf, math.inf)
-    for left in range(inner.start, inner.stop - 1):
-        right = left + 1
-        here = (values[:, left] > 0) & (values[:, right] <= 0)
-        above, below = values[here, left], -values[here, right]
-        if numeric[left] and numeric[right]:
-            share = _root(above, below, _bend(x, values[here], left, numeric, random))
-        else:
-            # All that is known of a side that failed is that it is ``nearest`` or more away: anywhere that this leaves.
-            nearest = [0.0 if node.bound is None else node.bound.nearest for node in near]
-            tiny = numpy.finfo(float).tiny  # a side that failed and a log-ratio of zero: both may be nothing
-            least = (
-                nearest[left] / numpy.maximum(nearest[left] + below, tiny)
-                if numeric[right]
-                else numpy.zeros_like(below)
-            )
-            most = above / (above + nearest[right]) if numeric[left] else numpy.ones_like(above)
-            share = least + (most - least) * _spread(0.5, 0.5, len(least), random)
-        zeros[here] = x[left] + share * (x[right] - x[left])
-    return float(zeros[0]), zeros[1:]
-
-
-def _draw(nodes: Sequence[_Node], random: numpy.random.Generator) -> numpy.ndarray:
-    """Log-ratios of the nodes: the estimates in row 0, then draws of them."""
-    columns = []
-    for node in nodes:
-        if node.kind == "ratio":
-            size, ratio = DRAWS, node.ratio
-            noise = random.standard_normal(size) if math.isinf(ratio.df) else random.standard_t(ratio.df, size)
-            columns.append(ratio.log_estimate + ratio.se * numpy.concatenate([[0.0], noise]))
-        else:
-            columns.append(numpy.full(DRAWS + 1, node.bound.sign * 1e6))
-    return numpy.stack(columns, axis=1)
-
-
-def _falling(values: numpy.ndarray, weights: numpy.ndarray) -> numpy.ndarray:
-    """Each row's isotonic regression, decreasing, by the min-max formula (Barlow et al. 1972): a row is a few sizes long."""
-    count = values.shape[1]
-    sums = numpy.concatenate([numpy.zeros((len(values), 1)), numpy.cumsum(values * weights, axis=1)], axis=1)
-    total = numpy.concatenate([[0.0], numpy.cumsum(weights)])
-    fitted = numpy.empty_like(values)
-    for here in range(count):
-        best = numpy.full(len(values), math.inf)
-        for start in range(here + 1):
-            means = (sums[:, here + 1 :] - sums[:, start : start + 1]) / (total[here + 1 :] - total[start])
-            best = numpy.minimum(best, means.max(axis=1))
-        fitted[:, here] = best
-    return fitted
-
-
-def _bend(x: numpy.ndarray, values: numpy.ndarray, left: int, numeric: Sequence[bool], random) -> numpy.ndarray:
-    """The second-order term c of r(u) = r0 + (r1 - r0) u + c u (u - 1) between two neighbouring sizes, u from 0 to 1.
-
-    The estimate takes the mean of the quadratics through one more size on either side. The truth need not be a quadratic:
-    the draws take anything between the two, more or less of it by a share that grows with the square of the grid's width,
-    as what a grid cannot see does. (At a factor of 4 between sizes that is half as much again; the figures were set by
-    simulated sweeps of a + b n^p, and the tests hold the coverage that results.)
-    """
-    right, width = left + 1, x[left + 1] - x[left]
-    slope = (values[:, right] - values[:, left]) / width
-    bends = []
-    if left > 0 and numeric[left - 1]:
-        before = (values[:, left] - values[:, left - 1]) / (x[left] - x[left - 1])
-        bends.append(width**2 * (slope - before) / (x[right] - x[left - 1]))
-    if right + 1 < len(x) and numeric[right + 1]:
-        after = (values[:, right + 1] - values[:, right]) / (x[right + 1] - x[right])
-        bends.append(width**2 * (after - slope) / (x[right + 1] - x[left]))
-    if not bends:  # two sizes tell nothing of the curve between them: anything monotone
-        return _spread(0.0, 1.0, len(slope), random) * numpy.abs(slope) * width
-    share = _spread(0.5, 0.5, len(slope), random)
-    unseen = width**2 / 4 if len(bends) == 2 else max(1.0, width**2 / 4)
-    return _spread(1.0, unseen, len(slope), random) * (share * bends[0] + (1 - share) * bends[-1])
-
-
-def _root(above: numpy.ndarray, below: numpy.ndarray, bend: numpy.ndarray) -> numpy.ndarray:
-    """Where above - (above + below) u + bend u (u - 1) is zero for u in 0..1: there once, since its ends differ in sign."""
-    linear = bend + above + below
-    return 2 * above / (linear + numpy.sqrt(linear**2 - 4 * bend * above))
-
-
-def _spread(centre: float, reach: float, count: int, random: numpy.random.Generator) -> numpy.ndarray:
-    """Draws from centre - reach to centre + reach, of which the first, the estimate's, is the centre itself."""
-    drawn = random.uniform(centre - reach, centre + reach, size=count)
-    drawn[:1] = centre
-    return drawn
-
-
-def _interval(draws: numpy.ndarray) -> tuple[float, float]:
-    """The 95 % percentile interval; an end is infinite where the draws' is."""
-    low, high = numpy.quantile(draws, [0.025, 0.975], method="closest_observation")
-    return float(low), float(high)
-
-
-def _unchanging(
-    nodes: Sequence[_Node], signs: Sequence[int], certain: Sequence[int], shown: Mapping, random: numpy.random.Generator
-) -> BreakEven:
-    """All certain signs are the same. What is left to ask is what happens at the ends."""
-    sign = signs[certain[0]]
-    kind = "wins" if sign < 0 else "loses"
-    first, last, end = certain[0], certain[-1], len(nodes) - 1
-    for a, b, outer, falls_from in ((0, first, nodes[:first], -sign), (last, end, nodes[last + 1 :], sign)):
-        if all(node.winner == "tie" for node in outer):  # or none is left: the sign is certain up to the end
-            continue
-        estimate, draws = _zeros(nodes, a, b, falls_from, random)
-        if numpy.mean(numpy.isfinite(draws)) > 0.025:
-            low, high = _interval(draws)
-            crossing = Crossing(math.exp(estimate), _finite(low), _finite(high), "above" if falls_from > 0 else "below")
-            note = "the noise hides whether the winner changes within the sizes measured"
-            bare = BreakEven("undecided", note=note, **shown)
-            return _with(crossing, bare) if math.isfinite(estimate) else bare
-    return _extrapolate(nodes, BreakEven(kind, note=_note(nodes, signs, []), **shown), random)
-
-
-def _extrapolate(nodes: Sequence[_Node], found: BreakEven, random: numpy.random.Generator) -> BreakEven:
-    """Add where the line through the outermost sizes would cross, if it would soon."""
-    nearest = None
-    for outward in (list(nodes)[-3:], list(nodes)[2::-1]):
-        if len(outward) < 2 or any(node.kind != "ratio" or not node.sign for node in outward):
-            continue
-        x, values = numpy.array([node.x for node in outward]), _draw(outward, random)
-        slopes = numpy.diff(values, axis=1) / numpy.diff(x)
-        slope = slopes[:, -1]
-        if len(outward) == 3:  # it may go on bending as it did
-            slope = slope + _spread(0.5, 0.5, len(slope), random) * (slope - slopes[:, 0])
-        with numpy.errstate(divide="ignore", invalid="ignore"):
-            steps = -values[:, -1] / slope
-        away = numpy.sign(x[-1] - x[-2])
-        towards = (steps * away > 0) & (numpy.abs(steps) < 3 * FARTHEST)
-        steps = numpy.where(towards, numpy.abs(steps), math.inf)
-        if x[-1] + away * steps[0] < 0 and all(math.exp(node.x) > 0.999 for node in nodes):
-            continue  # sizes are counts: there is none below 1
-        if steps[0] <= FARTHEST and (nearest is None or steps[0] < nearest[0]):
-            low, high = sorted(x[-1] + away * step for step in _interval(steps[1:]))
-            above = (values[0, -1] > 0) == (away > 0)
-            crossing = Crossing(
-                math.exp(x[-1] + away * steps[0]),
-                _finite(low),
-                _finite(high),
-                "above" if above else "below",
-                extrapolated=True,
-            )
-            nearest = (steps[0], crossing)
-    return _with(nearest[1], found) if nearest else found
-
-
-def _with(crossing: Crossing, found: BreakEven) -> BreakEven:
-    return dataclasses.replace(
-        found,
-        size=crossing.size,
-        low=crossing.low,
-        high=crossing.high,
-        direction=crossing.method_wins,
-        extrapolated=crossing.extrapolated,
-    )
-
-
-def _finite(log_size: float) -> float | None:
-    return math.exp(log_size) if math.isfinite(log_size) else None
-
-
-def _zones(verdicts: Sequence[PointVerdict]) -> tuple[Zone, ...]:
-    zones: list[Zone] = []
-    for one in verdicts:
-        if zones and zones[-1].winner == one.winner:
-            zones[-1] = dataclasses.replace(zones[-1], last=one.size)
-        else:
-            zones.append(Zone(one.size, one.size, one.winner))
-    return tuple(zones)
-
-
-def _note(nodes: Sequence[_Node], signs: Sequence[int], changes: Sequence[tuple[int, int]]) -> str:
-    """What a reader should know beside the kind."""
-    notes = []
-    if any(nodes[end].kind == "bound" for change in changes for end in change):
-        notes.append("one side failed at the next size: where between the two is not known")
-    if changes and len(nodes) == 2:
-        notes.append("two sizes tell nothing of the curve between them")
-    for word in ("tie", "undecided"):
-        sizes = [node for node, sign in zip(nodes, signs, strict=True) if node.winner == word and not sign]
-        if sizes and not changes:
-            notes.append(f"{word} at {', '.join(f'{node.size:.6g}' for node in sizes)}")
-    return "; ".join(notes)

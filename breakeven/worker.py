@@ -5,9 +5,11 @@ that are announced here (``import``, ``problem``, ``first call``, ``sample``) ar
 """
 
 import contextlib
+import ctypes
 import gc
 import json
 import math
+import mmap
 import os
 import pathlib
 import random
@@ -90,11 +92,16 @@ class Player:
         status = "wrong" if broken else "ok"
         return {"status": status, "reason": "; ".join(broken), "judged": judged, "claims": claims}
 
-    def peak_memory(self) -> int:
-        """Bytes that one solve needs above what was there before it; its own first call has compiled already."""
+    def peak_memory(self, announce: typing.Callable[..., None]) -> int:
+        """Bytes that one solve needs above what was there before it; its own first call has compiled already.
+
+        On a CPU these are resident pages, of which any answer fills one; the kernel's counts of them lag by some hundred KiB.
+        """
+        announce("first call", self.side)
         self._timed_calls(1)
         self.solution = None
         gc.collect()
+        announce("sample", self.side)
         if self.device != "cpu":
             import torch
 
@@ -103,11 +110,12 @@ class Player:
             self._timed_calls(1)
             return torch.cuda.max_memory_allocated(self.device) - before
         problem = self.problem.clone()
+        _return_freed_memory()  # what the first call has freed would be used again, unseen
         before = _reset_peak()
         solution = self.solve(problem, **self.options)
         peak = _peak_resident()
         del solution
-        return max(0, peak - before)
+        return max(mmap.PAGESIZE, peak - before)
 
     def _timed_calls(self, calls: int) -> float:
         from breakeven import devices
@@ -188,7 +196,7 @@ class _Over(Exception):
 
 
 def play(job: dict, tell: typing.Callable[[dict], None]) -> None:
-    """Measure one cell: a duel, one side alone beside the control, or one side's memory."""
+    """Measure one cell: a duel, one answer of each side, or one side's memory; a duel or an answer also of one side alone."""
 
     def announce(phase: str, side: str) -> None:
         tell({"event": "phase", "phase": phase, "side": side})
@@ -205,10 +213,10 @@ def play(job: dict, tell: typing.Callable[[dict], None]) -> None:
     sides = [side for side in ("baseline", "method") if side in job["sides"]]
     players: dict[str, typing.Any] = {}
     if job["mode"] == "memory":
-        player = Player(job, "method")
-        guarded("method", player.prepare, announce)
-        announce("first call", "method")
-        tell({"event": "memory", "peak_bytes": guarded("method", player.peak_memory)})
+        (side,) = sides
+        player = Player(job, side)
+        guarded(side, player.prepare, announce)
+        tell({"event": "memory", "peak_bytes": guarded(side, player.peak_memory, announce)})
         return
     shared = None
     for side in sides:
@@ -225,6 +233,9 @@ def play(job: dict, tell: typing.Callable[[dict], None]) -> None:
         first_calls[side] = guarded(side, players[side].first_call)
         tell({"event": "first_call", "side": side, "seconds": first_calls[side]})
         tell({"event": "verdict", "side": side, **guarded(side, players[side].verdict)})
+    if job["mode"] == "answer":
+        _time_once(job, players, announce, guarded, tell)
+        return
     _sample(job, players, first_calls, announce, guarded, tell)
     for side in sides:
         announce("judge", side)
@@ -239,15 +250,8 @@ def _sample(job: dict, players: dict, first_calls: dict, announce, guarded, tell
         if first_calls[side] < LONG_CALL:
             announce("sample", side)
             guarded(side, player.warm_up)
-    control_work = devices.control_kernel(job["device"])
     contention = devices.Contention()
-
-    def control() -> float:
-        devices.synchronize(job["device"])
-        start = _clock()
-        control_work()
-        devices.synchronize(job["device"])
-        return _clock() - start
+    control = _control(job["device"])
 
     def timer(side: str) -> typing.Callable[[], float] | None:
         if side not in players:
@@ -273,6 +277,36 @@ def _sample(job: dict, players: dict, first_calls: dict, announce, guarded, tell
     tell({"event": "blocks", "stopped": stopped, "blocks": [
         {"method": b.method, "baseline": b.baseline, "control": b.control, "contended": b.contended} for b in blocks
     ]})  # fmt: skip
+
+
+def _time_once(job: dict, players: dict, announce, guarded, tell) -> None:
+    """One more call of each side: its seconds are shown beside what the contest ranks by, and decide nothing."""
+    from breakeven import devices
+
+    contention, control = devices.Contention(), _control(job["device"])
+    control()
+    seconds = {"method": [], "baseline": []}
+    for side, player in players.items():
+        announce("sample", side)
+        seconds[side].append(guarded(side, player.sample))
+    block = {**seconds, "control": [control()], "contended": contention.share() > 0.1}
+    tell({"event": "blocks", "stopped": "", "blocks": [block]})
+
+
+def _control(device: str) -> typing.Callable[[], float]:
+    """Times a fixed kernel, which tells drift."""
+    from breakeven import devices
+
+    work = devices.control_kernel(device)
+
+    def control() -> float:
+        devices.synchronize(device)
+        start = _clock()
+        work()
+        devices.synchronize(device)
+        return _clock() - start
+
+    return control
 
 
 def _make_problem(asked: dict):
@@ -343,6 +377,12 @@ def _serve(read: int, write: int) -> None:
                 answer = {"error": _ending(error)}
             answers.write(json.dumps(answer) + "\n")
             answers.flush()
+
+
+def _return_freed_memory() -> None:
+    """Give pages that were freed, but kept by the C library's allocator, back to the system; only glibc's can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _reset_peak() -> int:

@@ -10,9 +10,9 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
+from breakeven.crossing import Point
 from breakeven.records import Block
 from breakeven.sampling import run_duel, summarise
-from breakeven.winmap import Point
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ import adapters
 import psutil
 import pytest
 
-from breakeven import registry
+from breakeven import cell, registry, winmap
 from breakeven.cell import Cell, Limits, measure
-from breakeven.contract import BadInput
-from breakeven.records import Record, Store
+from breakeven.contract import PEAK_BYTES, SECONDS, BadInput, Metric
+from breakeven.records import Record, Side, Store
 
 CALL_SECONDS = 3.0
 LIMITS = Limits(CALL_SECONDS, 0.2, 4 << 30)
@@ -104,6 +104,14 @@ ENDINGS = {
     subprocess.run([sys.executable, "-S", "-c", code], start_new_session=True)
     ctypes.string_at(0)
     """),
+    "takes_64_mib_at_once": ("ok", "", """
+    np.ones(8 << 20)
+    return solve_batch(problem)
+    """),
+    "takes_64_mib_in_small_pieces": ("ok", "", """
+    pieces = [np.ones(1 << 13) for _ in range(1 << 10)]
+    return solve_batch(problem)
+    """),
     "is_isolated": ("ok", "", "return solve_batch(problem)"),
     "is_isolated_and_hangs": ("timeout", "longer than the limit", "time.sleep(3600)"),
     "is_isolated_and_segfaults": ("crash", "the isolated process died", "ctypes.string_at(0)"),
@@ -151,10 +159,10 @@ def folder(tmp_path_factory):
         yield folder
 
 
-def cell_of(method: str, baseline: str = "honest", batch: int = 8) -> Cell:
+def cell_of(method: str, baseline: str = "honest", batch: int = 8, **changes) -> Cell:
     listings = registry.catalogue()
     sides = [registry.Entrant(name, registry.find("method", f"lp/{name}", listings), {}) for name in (method, baseline)]
-    contest = registry.sweeps("lp/strong_branching")[0].contest
+    contest = dataclasses.replace(registry.sweeps("lp/strong_branching")[0].contest, **changes)
     return Cell(contest, *sides, registry.find("dataset", "lp/planted", listings), {"batch": batch}, 0, "cpu", 1)
 
 
@@ -277,6 +285,82 @@ def test_a_baseline_that_is_known_to_end_is_not_tried_again(folder, records):
     assert all(block.method and not block.baseline for block in record.blocks)
 
 
+ACCURACY = Metric("accuracy", lower_is_better=False, scale="difference", margin=0.01, best=1.0)
+
+
+@pytest.fixture(scope="module")
+def ranked(folder) -> dict[str, Record]:
+    """Records of contests that rank by memory or by a number of the judge."""
+    duels = {
+        "memory": {"method": "takes_64_mib_at_once", "rank_by": PEAK_BYTES},
+        "memory in pieces": {"method": "takes_64_mib_in_small_pieces", "rank_by": PEAK_BYTES},
+        "memory of a baseline": {"method": "honest", "baseline": "takes_64_mib_at_once", "rank_by": PEAK_BYTES},
+        "memory of one that is wrong": {"method": "returns_a_wrong_answer", "rank_by": PEAK_BYTES},
+        "a judged number": {"method": "honest", "rank_by": Metric("bound_violation", scale="difference", margin=1e-6)},
+        "a number that the judge lacks": {"method": "honest", "rank_by": ACCURACY},
+        "against one that hangs": {"method": "honest", "baseline": "hangs", "rank_by": ACCURACY},
+    }
+    return {name: measure(cell_of(**duel), LIMITS) for name, duel in duels.items()}
+
+
+@pytest.mark.parametrize("name", ["memory", "memory in pieces", "memory of a baseline"])
+def test_memory_is_measured_of_both_sides_where_they_are_ranked_by_it(ranked, name):
+    """Pieces that the allocator has kept from the first call are counted in the second; the kernel's counts lag a little."""
+    record = ranked[name]
+    sides = (record.method, record.baseline)
+    large, small = sides if name != "memory of a baseline" else sides[::-1]
+    assert 63 << 20 <= large.peak_bytes < 80 << 20
+    assert 0 < small.peak_bytes < 16 << 20
+    decided = winmap.verdict(record)
+    assert decided.winner == small.name
+    assert decided.ratio == pytest.approx(record.method.peak_bytes / record.baseline.peak_bytes)
+
+
+def test_a_wrong_side_needs_no_memory(ranked):
+    record = ranked["memory of one that is wrong"]
+    assert (record.method.status, record.method.peak_bytes) == ("wrong", None)
+    assert winmap.verdict(record).winner == "honest"
+
+
+def test_a_contest_of_values_takes_one_more_call_of_each_side_and_no_duel(ranked):
+    for name in ("memory", "a judged number"):
+        record = ranked[name]
+        (block,) = record.blocks
+        assert (len(block.method), len(block.baseline), record.stopped) == (1, 1, "")
+        assert record.method.first_call_seconds > 0
+    record = ranked["a judged number"]
+    assert (record.method.peak_bytes, record.baseline.peak_bytes) != (None, None)
+    assert record.method.value(record.rank_by) == record.method.judged["bound_violation"]
+    assert winmap.verdict(record).winner == "tie"
+
+
+def test_a_number_that_the_judge_lacks_is_nobodys_win(ranked):
+    decided = winmap.verdict(ranked["a number that the judge lacks"])
+    assert (decided.winner, decided.reason) == ("unsupported", "the judge knows no accuracy here")
+    assert ranked["against one that hangs"].baseline.status == "timeout"
+    assert winmap.verdict(ranked["against one that hangs"]).winner == "unsupported"
+
+
+def test_where_memory_is_needed_and_its_process_fails_the_side_has_failed(folder, monkeypatch):
+    failed = cell._Run()
+    failed.ended, failed.at_least = {"method": ("timeout", "one call took too long")}, {"method": 3.0}
+    monkeypatch.setattr(cell, "_run", lambda *_: failed)
+    side, some = Side("honest", judged={"relative_kkt": 0.0}), cell_of("honest")
+    needed = cell._with_memory(some, LIMITS, "method", side, needed=True)
+    assert (needed.status, needed.at_least_seconds) == ("timeout", 3.0)
+    assert needed.reason == "while its memory was measured: one call took too long"
+    assert cell._with_memory(some, LIMITS, "method", side, needed=False) == side
+
+
+def test_what_a_contest_ranks_by_is_part_of_the_key(folder):
+    keys = {cell_of("honest", rank_by=metric).key for metric in (SECONDS, PEAK_BYTES, ACCURACY)}
+    assert len(keys) == 3
+    said = dataclasses.replace(ACCURACY, about="said in other words")
+    assert cell_of("honest", rank_by=said).key == cell_of("honest", rank_by=ACCURACY).key
+    wider = dataclasses.replace(ACCURACY, margin=0.02)
+    assert cell_of("honest", rank_by=wider).key not in keys
+
+
 def test_nothing_survives_its_cell(folder, records):
     assert [process.info for process in psutil.process_iter(["pid", "cmdline"]) if started_in(process, folder)] == []
 
@@ -289,11 +373,13 @@ def started_in(process: psutil.Process, folder) -> bool:
         return False
 
 
-def test_every_record_comes_back_from_the_store_as_it_was(records, tmp_path):
+def test_every_record_comes_back_from_the_store_as_it_was(records, ranked, tmp_path):
     store = Store(tmp_path)
-    for record in records.values():
+    kept = [*records.values(), *ranked.values()]
+    for record in kept:
         store.append(record)
-    for loaded, record in zip(store.load(), records.values(), strict=True):
+    for loaded, record in zip(store.load(), kept, strict=True):
+        assert loaded.rank_by == record.rank_by
         assert nan_as_text(dataclasses.asdict(loaded)) == nan_as_text(dataclasses.asdict(record))
 
 

@@ -125,7 +125,7 @@ def test_the_verdicts_are_those_of_the_report(page, records):
         assert said in page.text
     assert report.noise_sentence(answer.noise_floor, answer.false_alarms).removeprefix("machine: ") in page.text
     for record, verdict in zip(answer.records, answer.verdicts, strict=True):
-        assert report.ratio_text(verdict) in page.text, record.key
+        assert report.effect_text(verdict) in page.text, record.key
     assert re.search(r"batched_pdhg is faster in \d+ of \d+ cells, simplex in \d+\.", page.text)
 
 
@@ -264,7 +264,7 @@ def test_ratios_in_cells_have_two_digits(value, text):
     ("seconds", "text"), [(1.234, "1.23 s"), (0.0456, "45.6 ms"), (7.89e-6, "7.89 µs"), (5e-9, "5.00 ns"), (None, "–")]
 )
 def test_durations_have_units(seconds, text):
-    assert plots.duration(seconds) == text
+    assert report.duration(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ import markdown_it
 import markupsafe
 
 from breakeven import devices, ranking, registry, report, winmap
-from breakeven.contract import Contest
+from breakeven.contract import Contest, Metric
 from breakeven.records import Record, Store
 from breakeven.site import plots
 
@@ -36,10 +36,10 @@ SHOWN_LINES = 8
 """Sentences of one group that stand open; the rest are folded, as the map tells the same."""
 ENDINGS = {"timeout": "time-out", "out_of_memory": "out of memory"}
 KINDS = {
-    "method": ("●", "{method} faster"),
-    "baseline": ("■", "{baseline} faster"),
-    "tie": ("≈", "tie, within ±10 %"),
-    "undecided": ("?", "undecided in the time given"),
+    "method": ("●", "{method} {better}"),
+    "baseline": ("■", "{baseline} {better}"),
+    "tie": ("≈", "tie, within {tie}"),
+    "undecided": ("?", "undecided by {means}"),
     "unsolved": ("✕", "unsolved by both"),
     "unsupported": ("–", "unsupported"),
     "skipped": ("·", "not run"),
@@ -74,7 +74,7 @@ class MapRow:
 
 @dataclasses.dataclass(frozen=True)
 class Detail:
-    """Everything that one record says, as a row of the table under its map."""
+    """Everything that one record says, or that those of several seeds say together, as a row of the table under its map."""
 
     anchor: str
     record: Record
@@ -84,6 +84,7 @@ class Detail:
     instance: str
     size: str
     where: str
+    pooled: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +94,7 @@ class View:
     anchor: str
     method: str
     baseline: str
+    metric: Metric
     device: str
     threads: int
     headline: str
@@ -228,14 +230,21 @@ def _sections(records: Sequence[Record], listings: Sequence[registry.Listing]) -
 def _section(contest, machine, records, listings, anchors: "_Anchors") -> Section:
     answer = report.contest_report(contest, records)
     views: dict[tuple, list[Detail]] = {}
+    single: dict[tuple, list[Detail]] = {}
     a_a = []
     for record, verdict in zip(answer.records, answer.verdicts, strict=True):
         detail = _detail(contest, record, verdict, anchors)
         if verdict.is_a_a:
             a_a.append(detail)
         else:
-            who = (record.method.name, record.baseline.name, record.device, record.threads)
-            views.setdefault(who, []).append(detail)
+            single.setdefault(_who(record), []).append(detail)
+    own = {id(detail.record): detail for details in single.values() for detail in details}
+    for record, verdict in answer.shown:
+        if not verdict.is_a_a:
+            detail = own[id(record)]
+            if verdict != detail.verdict:
+                detail = _detail(contest, record, verdict, anchors, pooled=True)
+            views.setdefault(_who(record), []).append(detail)
     lines: dict[tuple, list[report.LineReport]] = {}
     for one in answer.lines:
         who = (one.line.method, one.line.baseline, one.line.device, one.line.threads)
@@ -249,9 +258,11 @@ def _section(contest, machine, records, listings, anchors: "_Anchors") -> Sectio
         machine=machine,
         records=len(records),
         newest=newest.started_at[:10],
-        views=tuple(_view(contest, who, cells, lines.get(who, []), anchors) for who, cells in views.items()),
+        views=tuple(
+            _view(contest, who, cells, single[who], lines.get(who, []), anchors) for who, cells in views.items()
+        ),
         places=tuple(_places(records)),
-        failures=tuple(_failures([detail for cells in [*views.values(), a_a] for detail in cells])),
+        failures=tuple(_failures([detail for cells in [*single.values(), a_a] for detail in cells])),
         a_a=tuple(a_a),
         noise=report.noise_sentence(answer.noise_floor, answer.false_alarms),
         contended=sum(block.contended for block in blocks) / max(1, len(blocks)),
@@ -265,50 +276,74 @@ def _section(contest, machine, records, listings, anchors: "_Anchors") -> Sectio
     )
 
 
-def _detail(contest: Contest, record: Record, verdict: winmap.CellVerdict, anchors: "_Anchors") -> Detail:
+def _who(record: Record) -> tuple:
+    return record.method.name, record.baseline.name, record.device, record.threads
+
+
+def _detail(
+    contest: Contest, record: Record, verdict: winmap.CellVerdict, anchors: "_Anchors", *, pooled: bool = False
+) -> Detail:
     kind = {-1: "method", 1: "baseline"}.get(verdict.sign, verdict.winner if verdict.winner in KINDS else "undecided")
     axis = contest.axes[-1] if contest.axes else ""
     name = plots.instance(record)
-    if record.seed:
-        name += f", seed {record.seed}"
+    seed = f", seed {record.seed}" if record.seed and not pooled else ""
+    name += seed
     sizes = [f"{size} {value}" for size, value in record.sizes.items() if size != axis and not isinstance(value, str)]
     if sizes:
-        name = f"{record.dataset} " + ", ".join(sizes) + (f", seed {record.seed}" if record.seed else "")
+        name = f"{record.dataset} " + ", ".join(sizes) + seed
     size = str(record.sizes.get(axis, record.problem.get(axis, "")))
     where = f"{name}, {axis} {size}" if size else name
-    return Detail(anchors.make("r", record.key), record, verdict, kind, KINDS[kind][0], name, size, where)
+    anchor = anchors.make("all-seeds" if pooled else "r", record.key)
+    return Detail(anchor, record, verdict, kind, KINDS[kind][0], name, size, where, pooled)
 
 
-def _view(contest, who, details: Sequence[Detail], lines: Sequence[report.LineReport], anchors: "_Anchors") -> View:
+def _view(
+    contest,
+    who,
+    details: Sequence[Detail],
+    single: Sequence[Detail],
+    lines: Sequence[report.LineReport],
+    anchors: "_Anchors",
+) -> View:
     method, baseline, device, threads = who
     tally = collections.Counter(detail.kind for detail in details)
     axis = _column_axis(contest, details)
     size_axis = report.size_axis(contest)
     columns, rows = _win_map(axis, size_axis, details, lines)
-    panels, more = _scaling(axis, size_axis, details, lines)
-    names = {"method": method, "baseline": baseline}
+    panels, more = _scaling(axis, size_axis, single, lines)
+    metric = details[0].record.rank_by
+    tie = f"±{2 * metric.margin:.0%}".replace("%", " %") if metric.scale == "ratio" else f"±{2 * metric.margin:g}"
+    words = {
+        "method": method,
+        "baseline": baseline,
+        "better": plots.better(metric),
+        "tie": tie,
+        "means": "the time given" if metric.is_time else "the seeds given",
+    }
+    shown = {detail.anchor for detail in details}
     return View(
         anchor=anchors.make(contest.path, details[0].record.machine, method, device, f"{threads}t"),
         method=method,
         baseline=baseline,
+        metric=metric,
         device=device,
         threads=threads,
-        headline=_headline(method, baseline, tally),
+        headline=_headline(method, baseline, plots.better(metric), tally),
         extremes=tuple(_extremes(method, baseline, details)),
-        counts=tuple((k, symbol, text.format(**names), tally[k]) for k, (symbol, text) in KINDS.items() if tally[k]),
+        counts=tuple((k, symbol, text.format(**words), tally[k]) for k, (symbol, text) in KINDS.items() if tally[k]),
         groups=tuple(_groups(method, baseline, lines)),
         axis=axis,
         size_axis=size_axis,
         columns=columns,
         rows=rows,
-        details=tuple(details),
+        details=(*details, *(detail for detail in single if detail.anchor not in shown)),
         scaling=panels,
         more_lines=more,
-        work=plots.work(detail.record for detail in details),
+        work=plots.work(detail.record for detail in details) if metric.is_time else None,
     )
 
 
-def _headline(method: str, baseline: str, tally: Mapping[str, int]) -> str:
+def _headline(method: str, baseline: str, better: str, tally: Mapping[str, int]) -> str:
     """Who wins how often, in one sentence."""
     total = sum(tally.values())
     compared = sum(tally[kind] for kind in ("method", "baseline", "tie", "undecided"))
@@ -316,22 +351,35 @@ def _headline(method: str, baseline: str, tally: Mapping[str, int]) -> str:
         return f"Nothing can be said yet: none of {_count(total, 'cell')} let {method} and {baseline} be compared."
     of = f"of {_count(compared, 'cell')}"
     if tally["method"] == compared:
-        return f"{method} is faster in all {of}." if compared > 1 else f"{method} is faster in the one cell compared."
+        return (
+            f"{method} is {better} in all {of}." if compared > 1 else f"{method} is {better} in the one cell compared."
+        )
     if tally["baseline"] == compared:
         return (
-            f"{baseline} is faster in all {of}." if compared > 1 else f"{baseline} is faster in the one cell compared."
+            f"{baseline} is {better} in all {of}."
+            if compared > 1
+            else f"{baseline} is {better} in the one cell compared."
         )
-    return f"{method} is faster in {tally['method']} {of}, {baseline} in {tally['baseline']}."
+    return f"{method} is {better} in {tally['method']} {of}, {baseline} in {tally['baseline']}."
 
 
 def _extremes(method: str, baseline: str, details: Sequence[Detail]) -> typing.Iterator[str]:
     """The cells with the clearest winners."""
     for kind, name, other, best in (("method", method, baseline, min), ("baseline", baseline, method, max)):
-        won = [detail for detail in details if detail.kind == kind and detail.verdict.ratio]
-        if won:
-            cell = best(won, key=lambda detail: detail.verdict.ratio)
+        won = [detail for detail in details if detail.kind == kind and detail.verdict.effect]
+        if not won:
+            continue
+        cell = best(won, key=lambda detail: detail.verdict.effect.value)
+        metric = cell.record.rank_by
+        if metric.is_time:
             factor = cell.verdict.ratio if kind == "baseline" else 1 / cell.verdict.ratio
             yield f"{name} at its best: {report.number(factor)} times as fast as {other} ({cell.where})"
+        else:
+            own, others = (
+                report.amount(getattr(cell.verdict, f"{side}_value"), metric) for side in ("method", "baseline")
+            )
+            own, others = (own, others) if kind == "method" else (others, own)
+            yield f"{name} at its best: {metric.name} {own} against {others} ({cell.where})"
 
 
 def _groups(method: str, baseline: str, lines: Sequence[report.LineReport]) -> typing.Iterator[tuple]:
@@ -385,7 +433,7 @@ def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequen
             MapRow(
                 name=first.instance,
                 about=first.record.dataset if first.record.dataset not in first.instance else "",
-                size=f"{known[0]:,.0f}" if known else "–",
+                size=report.size_text(known[0]) if known else "–",
                 columns=tuple(
                     tuple(_map_cell(detail) for detail in cells[key] if detail.record.sizes.get(axis, "–") == column)
                     for column in columns
@@ -400,12 +448,13 @@ def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequen
 
 def _map_cell(detail: Detail) -> MapCell:
     verdict, record = detail.verdict, detail.record
-    bound = verdict.ratio or verdict.low or verdict.high
-    shade = plots.shade(bound) if verdict.sign and bound else 0.3
+    shade = (plots.shade(verdict) if verdict.sign else None) or 0.3
     failed = next((side for side in (record.method, record.baseline) if side.status != "ok"), None)
     note = "" if failed is None else ENDINGS.get(failed.status, failed.status)
-    text = plots.short_ratio(verdict)
-    said = [f"{detail.where}: {verdict.winner}", f"ratio {report.ratio_text(verdict)}" if text else "", verdict.reason]
+    text = plots.short_effect(verdict)
+    compared = f"{verdict.rank_by.scale} {report.effect_text(verdict)}" if text else ""
+    seeds = f"{_count(verdict.instances, 'seed')}" if detail.pooled else ""
+    said = [f"{detail.where}: {verdict.winner}", compared, seeds, verdict.reason]
     return MapCell(
         detail.kind, detail.symbol, text, note, shade, "; ".join(part for part in said if part), detail.anchor
     )
@@ -495,8 +544,9 @@ def _stand_in(path: str, records: Sequence[Record]) -> Contest:
     read_off = [n for n, value in records[0].problem.items() if not isinstance(value, str) and n not in sizes]
     axes = (*read_off[:1], *sizes) or ("size",)
     return Contest(
-        track, name, question="", problem="", axes=axes, baseline=records[0].baseline.name, given=records[0].given
-    )
+        track, name, question="", problem="", axes=axes, baseline=records[0].baseline.name, given=records[0].given,
+        rank_by=records[0].rank_by,
+    )  # fmt: skip
 
 
 class _Anchors:
@@ -523,8 +573,9 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters.update(
-        duration=plots.duration, number=report.number, ratio=report.ratio_text, memory=_memory, significant=_significant,
-        paper=_paper, size=report.size_of, size_axis=report.size_axis,
+        duration=report.duration, number=report.number, effect=report.effect_text, memory=report.memory,
+        significant=_significant, paper=_paper, size=report.size_of, size_axis=report.size_axis, amount=report.amount,
+        size_text=report.size_text, sortable=_sortable,
     )  # fmt: skip
     environment.globals.update(
         infinity=math.inf, interval=report.interval, machine_title=_machine_title, count=_count, endings=ENDINGS,
@@ -537,13 +588,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def _memory(size: float | None) -> str:
-    if size is None:
-        return "–"
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20)):
-        if size >= scale:
-            return f"{report.number(size / scale)} {unit}"
-    return f"{size / 2**10:.0f} KiB"
+def _sortable(verdict: winmap.CellVerdict) -> float | str:
+    """The number of an effect, by which a table sorts; empty where there is none."""
+    known = (verdict.difference, verdict.ratio, verdict.low, verdict.high)
+    return next((value for value in known if value is not None), "")
 
 
 def _significant(value: typing.Any) -> str:

@@ -14,6 +14,9 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 from breakeven import report, sampling, winmap
+from breakeven.comparison import LEVEL, Comparison
+from breakeven.contract import Metric
+from breakeven.crossing import BreakEven
 from breakeven.records import Record
 
 WIDTH, HEIGHT = 300, 210
@@ -21,7 +24,7 @@ LEFT, RIGHT, TOP, BOTTOM = 48, 12, 10, 38
 METHOD_COLOUR, BASELINE_COLOUR = "#0072b2", "#d55e00"
 """Blue and vermilion of Okabe and Ito's palette, which people of every colour vision tell apart; those of style.css."""
 STRONGEST = math.log(10)
-"""Log-ratio from which on a cell has its full shade."""
+"""Log-ratio from which on a cell has its full shade: 47 margins, which other effects are measured by."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,28 +78,27 @@ class Plot:
     bottom: int = BOTTOM
 
 
-def shade(ratio: float) -> float:
-    """How strongly a ratio colours its cell, from 0.16 (equal) to 0.62 (a factor of ten or more)."""
-    return round(0.16 + 0.46 * min(1.0, abs(math.log(ratio)) / STRONGEST), 3)
+def shade(verdict: winmap.CellVerdict) -> float | None:
+    """How strongly a cell is coloured, from 0.16 (equal) to 0.62 (a factor of ten or more); None where only a sign is known."""
+    bound = verdict.low or verdict.high
+    if verdict.effect is not None:
+        strength = abs(verdict.effect.value) / Comparison(verdict.rank_by).grain
+    elif bound:
+        strength = abs(math.log(bound))
+    else:
+        return None
+    return round(0.16 + 0.46 * min(1.0, strength / STRONGEST), 3)
 
 
-def short_ratio(verdict: winmap.CellVerdict) -> str:
-    """A ratio with two digits, for a small cell: ``0.10×``, ``7.9×``, ``≥ 30×``; empty where there is none."""
+def short_effect(verdict: winmap.CellVerdict) -> str:
+    """An effect with two digits, for a small cell: ``0.10×``, ``≥ 30×``, ``+0.12``; empty where there is none."""
+    if verdict.difference is not None:
+        return f"{verdict.difference:+.{max(0, report.decimals(verdict.rank_by) - 1)}f}"
     if verdict.ratio is not None:
         return f"{_two_digits(verdict.ratio)}×"
     if verdict.low is not None:
         return f"≥ {_two_digits(verdict.low)}×"
     return f"≤ {_two_digits(verdict.high)}×" if verdict.high is not None else ""
-
-
-def duration(seconds: float | None) -> str:
-    """``1.23 s``, ``45.6 ms``, ``7.89 µs``."""
-    if seconds is None or not math.isfinite(seconds):
-        return "–"
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{report.number(seconds / size)} {unit}"
-    return f"{report.number(seconds / 1e-9)} ns"
 
 
 def compact(value: float) -> str:
@@ -109,8 +111,15 @@ def compact(value: float) -> str:
     return f"{value:.3g}"
 
 
-def scaling(line: winmap.Line, found: winmap.BreakEven, title: str, records: Sequence[Record]) -> Plot | None:
-    """Seconds of both sides along a line; None where fewer than two sizes were timed."""
+def better(metric: Metric) -> str:
+    """What the winner of a cell is."""
+    return "faster" if metric.is_time else "better"
+
+
+def scaling(line: winmap.Line, found: BreakEven, title: str, records: Sequence[Record]) -> Plot | None:
+    """What both sides are ranked by along a line; None where fewer than two sizes have a value."""
+    metric = line.rank_by
+    told = lambda value: report.amount(value, metric)  # noqa: E731
     points: dict[tuple[str, float], list[tuple[float, float, float, str]]] = {}
     for record in records:
         x = _number(record.sizes.get(line.axis)) or _number(record.problem.get(line.axis))
@@ -122,23 +131,22 @@ def scaling(line: winmap.Line, found: winmap.BreakEven, title: str, records: Seq
     if len({x for _, x in points}) < 2:
         return None
     xs = sorted({x for _, x in points})
-    pooled = {place: _pool(values) for place, values in points.items()}
+    pooled = {place: _pool(values, metric) for place, values in points.items()}
     x_scale = _Scale(xs, LEFT, WIDTH - RIGHT, pad=0.04)
     ends = [end for y, low, high, _ in pooled.values() for end in (y, low, high)]
-    y_scale = _Scale(ends, HEIGHT - BOTTOM, TOP, pad=0.08)
+    in_logs = metric.scale == "ratio" and min(ends) > 0
+    y_scale = (_Scale if in_logs else _LinearScale)(ends, HEIGHT - BOTTOM, TOP, pad=0.08)
     marks, paths = [], []
     for side in ("baseline", "method"):
         name = getattr(line, side)
         steps = []
         for (_, x), (y, low, high, shape) in sorted((p, v) for p, v in pooled.items() if p[0] == side):
             plain = "circle" if side == "method" else "square"
-            told = f"{name}, {line.axis} {report.size_text(x)}: "
-            told += (
-                f"more than {duration(y)}" if shape == "arrow" else f"{duration(y)} [{duration(low)}, {duration(high)}]"
-            )
-            told += ", judged wrong" if shape == "cross" else ""
+            text = f"{name}, {line.axis} {report.size_text(x)}: "
+            text += f"more than {told(y)}" if shape == "arrow" else f"{told(y)} [{told(low)}, {told(high)}]"
+            text += ", judged wrong" if shape == "cross" else ""
             whisker = (None, None) if shape == "arrow" else (y_scale(low), y_scale(high))
-            marks.append(Mark(x_scale(x), y_scale(y), shape if shape != "point" else plain, side, told, *whisker))
+            marks.append(Mark(x_scale(x), y_scale(y), shape if shape != "point" else plain, side, text, *whisker))
             # Nothing is known of the way to a time-out: the path stops before it, and starts anew after it.
             if shape != "arrow":
                 steps.append(f"{x_scale(x):.1f},{y_scale(y):.1f}")
@@ -149,11 +157,11 @@ def scaling(line: winmap.Line, found: winmap.BreakEven, title: str, records: Seq
     asked = line.axis == line.driver
     return Plot(
         title=title,
-        about=f"Seconds per call of {line.method} and {line.baseline} along {line.axis}",
+        about=f"{'Seconds per call' if metric.is_time else metric.name} of {line.method} and {line.baseline} along {line.axis}",
         x_label=line.axis,
-        y_label="time per call",
+        y_label="time per call" if metric.is_time else metric.name,
         x_ticks=_size_ticks(x_scale, xs) if asked else _ticks(x_scale, 48, compact),
-        y_ticks=_ticks(y_scale, 24, _tick_duration),
+        y_ticks=_ticks(y_scale, 24, _tick_text(metric)) if in_logs else _linear_ticks(y_scale, 24),
         marks=tuple(marks),
         paths=tuple(paths),
         band=_band(found, x_scale),
@@ -228,7 +236,7 @@ def winmap_picture(
     who = lambda r: (r.method.name, r.threads, r.device)  # noqa: E731
     wanted = [
         (record, verdict)
-        for record, verdict in zip(contest.records, contest.verdicts, strict=True)
+        for record, verdict in contest.shown
         if not verdict.is_a_a
         and all(want in (None, has) for want, has in zip((method, threads, device), who(record), strict=True))
     ]
@@ -279,13 +287,15 @@ def _draw_winmap(new_figure, contest, wanted, lines):
         0.02, 1 - 0.50 / height, _cut(where, 100), size=9, va="center",
         color="#555555", **plain,
     )  # fmt: skip
+    metric = first.rank_by
+    won, number = better(metric), "time" if metric.is_time else metric.name
     told: set[tuple] = set()  # rows of several seeds share one line
     for place, cells in enumerate(ordered):
         for record, verdict in cells:
             _draw_cell(axes, columns.index(record.sizes.get(axis, 0)), place, record, verdict)
         size = report.size_of(cells[0][0], by)
         name = _cut(instance(cells[0][0]), 18)
-        axes.text(-0.62, place, f"{size:,.0f}" if math.isfinite(size) else "", ha="right", va="center", size=9)
+        axes.text(-0.62, place, report.size_text(size) if math.isfinite(size) else "", ha="right", va="center", size=9)
         axes.text(-1.4, place, name, ha="right", va="center", size=9, **plain)
         along = [one for one in lines if one.line.axis == axis and line_row(one.line) == row_key(cells[0][0], axis)[:2]]
         for one in along[: row_key(cells[0][0], axis)[:2] not in told]:
@@ -310,14 +320,14 @@ def _draw_winmap(new_figure, contest, wanted, lines):
     at = (0.70, (foot + row_height * (len(ordered) + 0.24)) / height)
     figure.text(*at, f"break-even along {axis} [95 %]", size=9, va="center", color="#555555", **plain)
     for place, (mark, colour, text) in enumerate(
-        (("●", METHOD_COLOUR, f"{first.method.name} faster"), ("■", BASELINE_COLOUR, f"{first.baseline.name} faster"))
+        (("●", METHOD_COLOUR, f"{first.method.name} {won}"), ("■", BASELINE_COLOUR, f"{first.baseline.name} {won}"))
     ):
         at = (0.02, (0.50 - 0.20 * place) / height)
         figure.text(*at, mark, color=colour, size=9, va="center")
         figure.text(at[0] + 0.02, at[1], _cut(text, 34), size=9, va="center", **plain)
     notes = (
         "≈ tie   ? undecided   | break-even, with its interval",
-        "figures: time of the method over that of the baseline",
+        f"figures: {number} of the method {'over' if metric.scale == 'ratio' else 'less'} that of the baseline",
     )
     for place, text in enumerate(notes):
         figure.text(0.30, (0.50 - 0.20 * place) / height, text, size=9, va="center", color="#555555")
@@ -328,32 +338,31 @@ def _draw_cell(axes, column, row, record, verdict):
     from matplotlib.patches import Rectangle
 
     colour = {-1: METHOD_COLOUR, 1: BASELINE_COLOUR}.get(verdict.sign, "#8a8f98")
-    bound = verdict.ratio or verdict.low or verdict.high
-    alpha = shade(bound) if verdict.sign and bound else 0.3 if verdict.sign else 0.16
+    alpha = (shade(verdict) or 0.3) if verdict.sign else 0.16
     axes.add_patch(Rectangle((column - 0.47, row - 0.44), 0.94, 0.88, facecolor=colour, alpha=alpha, linewidth=0))
     mark = {-1: "●", 1: "■"}.get(verdict.sign, {"tie": "≈", "undecided": "?"}.get(verdict.winner, ""))
     failed = record.method.status if record.method.status != "ok" else record.baseline.status
-    text = short_ratio(verdict) or ("unsolved" if verdict.winner == "unsolved" else failed.replace("_", " "))
+    text = short_effect(verdict) or ("unsolved" if verdict.winner == "unsolved" else failed.replace("_", " "))
     axes.text(
         column, row, f"{mark} {text}".strip(), ha="center", va="center", size=9 if len(text) < 8 else 7, color="#1b1e23"
     )
 
 
-def _draw_break_even(axes, found: winmap.BreakEven, columns: Sequence, row: int) -> None:
+def _draw_break_even(axes, found: BreakEven, columns: Sequence, row: int) -> None:
     """The crossing and its interval, at their places between the columns, whose sizes are taken to lie evenly in log."""
-    numbers = [value for value in columns if _number(value)]
+    places = {place: value for place, value in enumerate(columns) if _number(value)}  # a size of 0 has no logarithm
     for crossing in found.crossings:
-        at, low, high = (_between(numbers, size) for size in (crossing.size, crossing.low, crossing.high))
+        at, low, high = (_between(places, size) for size in (crossing.size, crossing.low, crossing.high))
         if at is not None:
             ends = (low if low is not None else at, high if high is not None else at)
             axes.plot(ends, (row + 0.345, row + 0.345), color="#1b1e23", linewidth=1.6, solid_capstyle="butt")
             axes.plot((at, at), (row + 0.22, row + 0.47), color="#1b1e23", linewidth=2.4)
 
 
-def _between(columns: Sequence[float], size: float | None) -> float | None:
+def _between(places: Mapping[int, float], size: float | None) -> float | None:
     if size is None:
         return None
-    for place, (left, right) in enumerate(itertools.pairwise(columns)):
+    for (place, left), (_, right) in itertools.pairwise(places.items()):
         if left <= size <= right:
             return place + math.log(size / left) / math.log(right / left)
     return None
@@ -366,7 +375,8 @@ def row_key(record: Record, axis: str) -> tuple:
     """What the cells of one row of a win map share: data set and other sizes, then seed and options."""
     fixed = tuple(sorted((name, value) for name, value in record.sizes.items() if name != axis))
     given = tuple(sorted((name, str(value)) for name, value in record.given.items()))
-    return (record.dataset, fixed, record.seed, given)
+    seed = record.seed if record.rank_by.is_time else 0  # of other metrics a row has all seeds in it
+    return (record.dataset, fixed, seed, given)
 
 
 def line_row(line: winmap.Line) -> tuple:
@@ -412,6 +422,29 @@ class _Scale:
         return self.low <= math.log(value) <= self.high
 
 
+class _LinearScale:
+    """From a linear axis to places on the picture."""
+
+    def __init__(self, values: Iterable[float], start: float, end: float, pad: float):
+        values = list(values)
+        room = max((max(values) - min(values)) * pad, 1e-9 * max(map(abs, values)), 1e-12)
+        self.low, self.high, self.start, self.end = min(values) - room, max(values) + room, start, end
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + min(1.0, max(0.0, share)) * (self.end - self.start), 1)
+
+
+def _linear_ticks(scale: _LinearScale, apart: float) -> tuple[Tick, ...]:
+    """At multiples of the smallest round step that leaves ``apart`` between ticks."""
+    least = apart * (scale.high - scale.low) / abs(scale.end - scale.start)
+    decade = 10.0 ** math.floor(math.log10(least))
+    step = next(step * decade for step in (1, 2, 5, 10) if step * decade >= least)
+    first, last = math.ceil(scale.low / step), math.floor(scale.high / step)
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return tuple(Tick(scale(place * step), f"{place * step:.{digits}f}") for place in range(first, last + 1))
+
+
 def _ticks(scale: _Scale, apart: float, text, *, zero_at: float | None = None) -> tuple[Tick, ...]:
     """At round numbers, ``apart`` or more from one another, on the finest grid of decades that leaves that room."""
     decades = range(math.floor(scale.low / math.log(10)), math.ceil(scale.high / math.log(10)) + 1)
@@ -435,6 +468,12 @@ def _size_ticks(scale: _Scale, sizes: Sequence[float]) -> tuple[Tick, ...]:
     return tuple(found)
 
 
+def _tick_text(metric: Metric):
+    if metric.is_time:
+        return _tick_duration
+    return report.memory if metric.unit == "B" else "{:.3g}".format
+
+
 def _tick_duration(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)):
         if seconds >= size * 0.999:
@@ -442,7 +481,7 @@ def _tick_duration(seconds: float) -> str:
     return f"{seconds:.0e} s"
 
 
-def _band(found: winmap.BreakEven, scale: _Scale) -> Band | None:
+def _band(found: BreakEven, scale: _Scale) -> Band | None:
     if found.kind != "crosses" or not found.size:
         return None
     at = scale(found.size)
@@ -468,8 +507,12 @@ def _size_of(line: winmap.Line, record: Record, x: float) -> float:
 
 
 def _side_value(record: Record, side: str) -> tuple[float, float, float, str] | None:
-    """Seconds of a side with the ends of its interval, and how it is drawn; None where it was not timed."""
+    """What a side is ranked by, with the ends of its interval, and how it is drawn; None where that is not known."""
     entrant = getattr(record, side)
+    if not record.rank_by.is_time:
+        value = entrant.value(record.rank_by)
+        shape = "cross" if entrant.status == "wrong" else "point"
+        return None if value is None or entrant.status not in ("ok", "wrong") else (value, value, value, shape)
     if entrant.status == "timeout" and entrant.at_least_seconds:
         bound = entrant.at_least_seconds
         return bound, bound, bound, "arrow"
@@ -485,13 +528,30 @@ def _side_value(record: Record, side: str) -> tuple[float, float, float, str] | 
     return middle, min(middle, math.exp(estimate - reach)), max(middle, math.exp(estimate + reach)), shape
 
 
-def _pool(values: Sequence[tuple[float, float, float, str]]) -> tuple[float, float, float, str]:
-    """Several seeds at one size: their geometric mean, from the smallest to the largest."""
+def _pool(values: Sequence[tuple[float, float, float, str]], metric: Metric) -> tuple[float, float, float, str]:
+    """Several seeds at one size: their mean with its interval; of times the geometric mean, from the smallest to the largest."""
     if len(values) == 1:
         return values[0]
+    if not metric.is_time:
+        return _mean_over_seeds(values, Comparison(metric))
     timed = [value for value in values if value[3] != "arrow"] or list(values)
     shape = "cross" if any(v[3] == "cross" for v in timed) else timed[0][3]
     return statistics.geometric_mean(v[0] for v in timed), min(v[1] for v in timed), max(v[2] for v in timed), shape
+
+
+def _mean_over_seeds(values, comparison: Comparison) -> tuple[float, float, float, str]:
+    """The mean on the metric's scale with its Student t interval, over the seeds that were not wrong, if there are any."""
+    right = [value for value in values if value[3] != "cross"] or list(values)
+    numbers = [value[0] for value in right]
+    if comparison.metric.scale == "ratio" and min(numbers) <= 0:  # nothing to take a logarithm of
+        return statistics.fmean(numbers), min(numbers), max(numbers), right[0][3]
+    places = [comparison.place(number) for number in numbers]
+    mean, count = statistics.fmean(places), len(places)
+    reach = 0.0
+    if count > 1:
+        reach = sampling.quantile(1 - LEVEL / 2, count - 1) * statistics.stdev(places) / math.sqrt(count)
+    low, high = sorted(comparison.value(mean + side * reach) for side in (-1, 1))
+    return comparison.value(mean), low, high, right[0][3]
 
 
 def _number(value) -> float | None:
