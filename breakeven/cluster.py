@@ -683,12 +683,12 @@ def collect(
 
 def _collect(submitted: Submitted, resubmit: bool, attempts: int) -> SweepReport:
     folders = submitted.tasks()
-    # SLURM is asked before the logs are read: a task that ends in between still counts as running, and nothing of it is
-    # submitted again while its last words are on their way.
+    # Tasks go on meanwhile. SLURM is asked before the logs are read: a task that ends in between still counts as running, and
+    # nothing of it is submitted again. Records are gathered after: what a log calls finished is among them.
     jobs = {folder: _job_of(folder) for folder in folders}
     states = _states(sorted({job for job in jobs.values() if job}))
-    merged, notes = _merge(submitted)
     progress = {folder: Progress(Log(folder).read()) for folder in folders}
+    merged, notes = _merge(submitted)
     cells = {folder: json.loads((folder / "task.json").read_text())["cells"] for folder in folders}
     reports = {
         folder: _report(folder, jobs[folder], states, progress[folder], cells[folder], submitted) for folder in folders

@@ -13,6 +13,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 COMMANDS = """
@@ -196,6 +197,11 @@ class Real:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        # What held a job's step outlives the daemon that began it.
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("SLURM_CONF") == self.environment["SLURM_CONF"]:
+                    process.kill()
 
     @property
     def environment(self) -> dict[str, str]:

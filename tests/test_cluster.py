@@ -543,6 +543,19 @@ def test_two_that_collect_at_the_same_time_do_not_add_records_twice(slurm, resul
             cluster.collect(results)
 
 
+def test_a_task_that_finishes_while_records_are_gathered_is_gathered_the_next_time(
+    slurm, results, measured, monkeypatch
+):
+    cluster.submit(planned(1), results, LIMITS)
+    merge = cluster._merge
+    with monkeypatch.context() as once:
+        once.setattr(cluster, "_merge", lambda submitted: (merge(submitted), run_all(slurm))[0])
+        (report,) = cluster.collect(results)
+    assert (report.finished, report.merged) == (0, 0)
+    (report,) = cluster.collect(results)
+    assert (report.finished, report.merged) == (1, 1)
+
+
 def test_a_submission_that_died_half_way_is_made_up_for(slurm, results, measured):
     submitted = cluster.submit(planned(1), results, LIMITS)
     (task,) = submitted.tasks()
