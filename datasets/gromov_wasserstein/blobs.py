@@ -1,12 +1,10 @@
 """Three clouds of points, and the same turned, shuffled and shaken: a matching that is known, and no symmetry."""
 
-import dataclasses
-
 import numpy as np
-import torch
 
 from breakeven.contract import Unsupported, dataset
-from breakeven.problems.gromov_wasserstein import METRICS, MatchingProblem, Plan, loss_of
+from breakeven.datasets.gromov_wasserstein._copies import matched_with_copy, within_radius_one
+from breakeven.problems.gromov_wasserstein import METRICS, MatchingProblem
 
 
 @dataset(title="Blobs")
@@ -23,12 +21,4 @@ def blobs(
     rng = np.random.default_rng([seed, points, dimension])
     centres = rng.standard_normal((3, dimension))
     x = centres[rng.permutation(points) % 3] + 0.3 * rng.standard_normal((points, dimension))
-    x -= x.mean(axis=0)
-    x /= np.linalg.norm(x, axis=1).max()
-    turn = np.linalg.qr(rng.standard_normal((dimension, dimension)))[0]
-    order = rng.permutation(points)
-    y = (x @ turn + noise * rng.standard_normal(x.shape))[order]
-    truth = np.argsort(order)
-    problem = MatchingProblem.of(f"blobs_{points}x{dimension}_{metric}", x, y, metric, truth=truth)
-    true_plan = Plan(torch.arange(points), problem.truth[0], problem.x_weights, 0)
-    return dataclasses.replace(problem, reference_loss=loss_of(problem, true_plan))
+    return matched_with_copy(f"blobs_{points}x{dimension}_{metric}", within_radius_one(x), metric, noise, rng)
