@@ -156,9 +156,8 @@ def effect_text(verdict: winmap.CellVerdict) -> str:
     """A ratio or a difference with its interval where it has one, or its one known end."""
     if verdict.difference is not None:
         digits = decimals(verdict.rank_by)
-        told = [
-            f"{value:+,.{digits}f}" for value in (verdict.difference, verdict.low, verdict.high) if value is not None
-        ]
+        ends = (verdict.difference, verdict.low, verdict.high)
+        told = [signed(value, digits) for value in ends if value is not None]
         return told[0] + (f" [{', '.join(told[1:])}]" if len(told) > 1 else "")
     if verdict.ratio is not None and verdict.low is None and verdict.high is None:
         return number(verdict.ratio)
@@ -173,6 +172,11 @@ def effect_text(verdict: winmap.CellVerdict) -> str:
 
 def interval(value: float, low: float | None, high: float | None) -> str:
     return f"{number(value)} [{'...' if low is None else number(low)}, {'...' if high is None else number(high)}]"
+
+
+def signed(value: float, digits: int) -> str:
+    """A difference with its sign; none is ``+0.00``."""
+    return f"{round(value, digits) + 0.0:+,.{digits}f}"  # adding zero takes the sign of a negative one
 
 
 def amount(value: float | None, metric: Metric) -> str:

@@ -9,7 +9,7 @@ import random
 import pytest
 import rich.console
 
-from breakeven import ranking, refine, report, sweep, winmap
+from breakeven import ranking, refine, registry, report, sweep, winmap
 from breakeven.comparison import Comparison
 from breakeven.contract import PEAK_BYTES, SECONDS, Contest, Metric
 from breakeven.crossing import Bound, Point, break_even
@@ -347,6 +347,7 @@ def test_bytes_are_printed_in_units_that_fit():
     assert report.amount(0.12345, ACCURACY) == "0.123"
     assert report.amount(12.344, LOSS) == "12.34 nats"
     assert report.amount(1234567.0, SPEED) == "1.23e+06"
+    assert report.effect_text(winmap.verdict(record(0.5, 0.5))) == "+0.000"
     assert report.amount(None, ACCURACY) == report.amount(math.nan, PEAK_BYTES) == "–"
 
 
@@ -494,6 +495,19 @@ def test_memory_has_the_one_tracker_that_all_contests_have():
     one.record = record(3 << 20, 5 << 20, PEAK_BYTES)
     assert one.track_peak_memory("new", "pairs", 0) == 3 << 20
     assert [name for name in vars(Memory) if name.startswith("track_")] == []
+
+
+def test_equals_are_not_planned_but_may_be_asked_for():
+    (strong_branching,) = registry.sweeps("lp/strong_branching")
+
+    class Memory(sweep.Sweep):
+        contest = dataclasses.replace(strong_branching.contest, rank_by=PEAK_BYTES)
+        quick = (sweep.Grid("set_cover", rows=(50,), batch=(1,)),)
+
+    listings = registry.catalogue()
+    assert "simplex" not in {cell.method.name for cell in sweep.plan(Memory, sweep.Choice(threads=1), listings)}
+    (cell,) = sweep.plan(Memory, sweep.Choice(threads=1, methods=("simplex",)), listings)
+    assert cell.method == cell.baseline
 
 
 def test_refinement_takes_shares_between_shares():

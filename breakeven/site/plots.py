@@ -93,7 +93,7 @@ def shade(verdict: winmap.CellVerdict) -> float | None:
 def short_effect(verdict: winmap.CellVerdict) -> str:
     """An effect with two digits, for a small cell: ``0.10×``, ``≥ 30×``, ``+0.12``; empty where there is none."""
     if verdict.difference is not None:
-        return f"{verdict.difference:+.{max(0, report.decimals(verdict.rank_by) - 1)}f}"
+        return report.signed(verdict.difference, max(0, report.decimals(verdict.rank_by) - 1))
     if verdict.ratio is not None:
         return f"{_two_digits(verdict.ratio)}×"
     if verdict.low is not None:
