@@ -419,6 +419,75 @@ def site(output, open_it, results):
         webbrowser.open(page.resolve().as_uri())
 
 
+class _Gate(_Examples):
+    """A command whose exit code 2 means *undecided*: what was typed wrongly is a failure of the harness, 3, as well."""
+
+    def make_context(self, *args, **kwargs):
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            error.exit_code = 3
+            raise
+
+
+@main.command(
+    cls=_Gate,
+    epilog="""
+    breakeven gate origin/main                  the working tree against a branch: what changed, in 10 minutes at most
+    breakeven gate v1.2 HEAD --contest lp       two commits, one track
+    breakeven gate HEAD --method batched_pdhg   what I have not committed yet
+    breakeven gate origin/main --markdown gate.md --junit gate.xml
+    """,
+)
+@click.argument("base")
+@click.argument("head", required=False)
+@click.option("-b", "--contest", default="", help="Only this track (lp) or contest (lp/strong_branching).")
+@click.option("--method", "methods", multiple=True, help="Only this entrant; may be given several times.")
+@click.option("--dataset", default="", help="Only this data set.")
+@click.option(
+    "--profile", type=click.Choice(sweep.PROFILES), default="quick", show_default=True, help="Which sizes to measure."
+)
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option("--threads", type=int, default=0, help="Threads for every entrant [default: all cores].")
+@click.option("--budget", type=_Duration(), default="10m", show_default=True, help="Measure no longer than this.")
+@click.option("--all", "everything", is_flag=True, help="Measure cells whose code has not changed as well.")
+@click.option(
+    "--markdown", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Write it for a pull request."
+)
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Write it for a CI system.")
+def gate(base, head, contest, methods, dataset, profile, device, threads, budget, everything, markdown, junit):
+    """Tell whether a change made anything slower, larger or wrong.
+
+    Both commits are built in environments of their own and measured in alternating processes. Without HEAD, the working tree is
+    measured as it is. Exit code 0: passed; 1: a regression; 2: undecided; 3: the harness failed.
+    """
+    from breakeven.gate import comparison
+    from breakeven.gate import report as writing
+
+    request = comparison.Request(
+        base, head, contest, tuple(methods), dataset, profile, device, threads, budget, everything=everything
+    )
+    files = {file: write for file, write in ((markdown, writing.markdown), (junit, writing.junit)) if file}
+    try:
+        for file in files:
+            file.write_text("")  # what cannot be written is better known before it is measured
+        say = lambda text: err.print(text, soft_wrap=True, markup=False)  # noqa: E731
+        answer = comparison.compare(request, pathlib.Path.cwd(), say=say)
+        for file, write in files.items():
+            file.write_text(write(answer), encoding="utf-8")
+        writing.print_report(out, answer)
+        code = answer.exit_code
+    except (Exception, KeyboardInterrupt) as error:  # any other exit code would be taken for an answer
+        failure = writing.failure(error)
+        writing.print_failure(err, failure)
+        code = comparison.HARNESS_FAILED
+        for file, text in ((markdown, writing.failed_markdown(failure)), (junit, writing.failed_junit(failure))):
+            with contextlib.suppress(OSError):
+                if file:
+                    file.write_text(text, encoding="utf-8")
+    raise SystemExit(code)
+
+
 def _draw(answer: report.ContestReport, file: pathlib.Path) -> None:
     from breakeven.site import plots
 

@@ -1,0 +1,524 @@
+"""One gate, from two names of commits to a verdict on each cell."""
+
+import concurrent.futures
+import dataclasses
+import json
+import math
+import pathlib
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+from breakeven import devices, registry, sweep
+from breakeven.gate import builds, sides
+from breakeven.gate.builds import Build, HarnessFailed
+from breakeven.gate.decision import FASTER, LOOKS, MARGIN, SAME, SLOWER, UNDECIDED, summarise
+from breakeven.gate.schedule import BASE, HEAD, Course, follow
+from breakeven.gate.sides import Outcome, Session
+from breakeven.sampling import Ratio
+
+LARGER, WORSE, FIXED, FAILING, NEW, REMOVED = "larger", "worse", "fixed", "failing", "new", "removed"
+PASSING = (SAME, FASTER, FIXED, FAILING, NEW, REMOVED)
+"""Every other verdict but ``undecided`` is a regression: slower, larger, worse, or the status with which a cell ends at HEAD."""
+
+PASSED, REGRESSED, OPEN, HARNESS_FAILED = 0, 1, 2, 3
+"""Exit codes."""
+
+MEMORY_MARGIN, MEMORY_FLOOR = 1.10, 4 << 20
+"""A method is larger where its peak grew by more than this factor and by more than these bytes: allocators round."""
+JUDGED_MARGIN = 1.10
+"""By which a judged number has to rise towards its limit to be worth a word."""
+SIGHTINGS = 2
+"""A failure counts where it was seen this often: a machine can kill a process that did nothing wrong."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is to be compared; empty names mean everything. ``head`` None is the working tree as it is."""
+
+    base: str
+    head: str | None = None
+    contest: str = ""
+    methods: tuple[str, ...] = ()
+    dataset: str = ""
+    profile: str = "quick"
+    device: str = "cpu"
+    threads: int = 0
+    budget_seconds: float = 600.0
+    margin: float = MARGIN
+    everything: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class CellResult:
+    """What happened to one cell between the commits.
+
+    ``verdict`` is the most important word; ``notes`` say the rest. ``ratio`` is time at HEAD over time at BASE. Seconds are
+    medians of what was measured, and do not take part in the decision.
+    """
+
+    contest: str
+    method: str
+    problem: str
+    verdict: str
+    notes: tuple[str, ...] = ()
+    ratio: Ratio | None = None
+    seconds: tuple[float, float] = (math.nan, math.nan)
+    peak_bytes: tuple[int, int] | None = None
+
+    @property
+    def regressed(self) -> bool:
+        return self.verdict not in (*PASSING, UNDECIDED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The whole answer: what was compared, how each cell came out, and what a reader has to know."""
+
+    base: str
+    head: str
+    cells: tuple[CellResult, ...]
+    unchanged: int
+    notes: tuple[str, ...]
+    budget_seconds: float
+    wall_seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        if any(cell.regressed for cell in self.cells):
+            return REGRESSED
+        return OPEN if any(cell.verdict == UNDECIDED for cell in self.cells) else PASSED
+
+
+def compare(
+    request: Request,
+    folder: pathlib.Path,
+    *,
+    say: Callable[[str], None] = lambda message: None,
+) -> Report:
+    """Build both commits, measure the cells that differ, and decide each.
+
+    Args:
+        folder: lies in the checkout.
+        say: hears what is being done.
+
+    Raises:
+        HarnessFailed: where there is nothing to judge by: a commit that is not there or cannot be built, a name that
+            does not exist, processes that die before they measure.
+    """
+    started = time.monotonic()
+    threads = request.threads or devices.available_cores()
+    base, head, notes = _commits(request, builds.repository(folder))
+    made = {}
+    for side, which in ((BASE, base), (HEAD, head)):
+        say(f"building {_title(which)}")
+        made[side] = builds.build(which)
+    say("listing the cells of both")
+    asked = {
+        "contest": request.contest, "methods": [name.split("/")[-1] for name in request.methods], "dataset": request.dataset,
+        "profile": request.profile, "device": request.device, "threads": threads,
+    }  # fmt: skip
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        plans = dict(zip(made, pool.map(lambda build: sides.plan(build, asked), made.values()), strict=True))
+    matched = _match(request, plans, notes)
+    notes += _differences_of_the_harness(plans, made)
+    chosen = {}
+    for name, (before, after) in matched.pairs.items():
+        changed = [part for part, source in after["sources"].items() if before["sources"].get(part) != source]
+        own_packages = made[BASE].packages != made[HEAD].packages
+        if request.everything or own_packages or set(changed) - {"baseline"}:
+            chosen[name] = _Pair(before, after, tuple(changed), own_packages)
+    if chosen:
+        measured = _Measurement(request, made, threads, chosen, say).results()
+        notes += _undecided(measured)
+    else:
+        measured = []
+        notes.append("nothing that is measured has changed")
+    if chosen and all(result.verdict == FAILING for result in measured):
+        raise HarnessFailed(f"none of the {len(chosen)} cells can be measured on either side: {measured[0].notes[0]}")
+    return Report(
+        base=_title(base),
+        head=_title(head),
+        cells=tuple(measured + matched.unpaired),
+        unchanged=len(matched.pairs) - len(chosen),
+        notes=tuple(notes),
+        budget_seconds=request.budget_seconds,
+        wall_seconds=time.monotonic() - started,
+    )
+
+
+def _commits(request: Request, root: pathlib.Path) -> tuple[builds.Commit, builds.Commit, list[str]]:
+    base = builds.commit(root, request.base)
+    head = builds.commit(root, request.head) if request.head else builds.working_tree(root)
+    notes = []
+    changed = builds.changes(root)
+    if head.tree:
+        notes.append(f"HEAD is the working tree with {_listed(changed)} not committed")
+    elif request.head and changed:
+        notes.append(f"the working tree has {_listed(changed)} not committed, which were not measured")
+    missing = builds.missing_commits(base, head)
+    if missing:
+        notes.append(
+            f"BASE holds {missing} commits that HEAD lacks, and what differs may be theirs; the commit where both part is "
+            f"`git merge-base {request.base} {request.head or 'HEAD'}`"
+        )
+    return base, head, notes
+
+
+def _listed(files: list[str], most: int = 3) -> str:
+    return ", ".join(files[:most]) + (f" and {len(files) - most} more files" if len(files) > most else "")
+
+
+def _title(which: builds.Commit) -> str:
+    if which.tree:
+        return f"the working tree on {which.sha[:12]}"
+    return which.sha[:12] if which.sha.startswith(which.name) else f"{which.name} ({which.sha[:12]})"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """A cell that both commits have: its facts in both, and which of its sources differ."""
+
+    base: dict
+    head: dict
+    changed: tuple[str, ...]
+    own_packages: bool
+
+    @property
+    def against_control(self) -> bool:
+        """Whether the baseline is no yardstick: it is the method itself, or it differs as well."""
+        itself = self.head["method"] == self.head["baseline"]
+        return itself or self.own_packages or bool({"baseline", "contest"} & set(self.changed))
+
+    def facts(self, side: str) -> dict:
+        return self.base if side == BASE else self.head
+
+
+@dataclasses.dataclass
+class _Matched:
+    pairs: dict[str, tuple[dict, dict]]
+    unpaired: list[CellResult]
+
+
+def _match(request: Request, plans: Mapping[str, dict], notes: list[str]) -> _Matched:
+    """Cells by name in both plans; those of one side alone are new, removed, or lost to an import that fails."""
+    before, after = plans[BASE], plans[HEAD]
+    for name, why in after["broken"].items():
+        if any(name in (cell["contest"], cell["contest"].split("/")[0]) for cell in before["cells"]):
+            raise HarnessFailed(f"{name} has cells at BASE, but cannot be swept at HEAD: {why}")
+        notes.append(f"{name} cannot be swept at HEAD, and has no cells at BASE: {why}")
+    notes += [
+        f"{name} cannot be swept at BASE: {why}"
+        for name, why in before["broken"].items()
+        if name not in after["broken"]
+    ]
+    _check_names(request, before, after)
+    renamed = _renamed(before, after)
+    notes += [f"contest {old} of BASE is called {new} at HEAD" for old, new in renamed.items()]
+    old = {_name(renamed.get(cell["contest"], cell["contest"]), cell): cell for cell in before["cells"]}
+    new = {_name(cell["contest"], cell): cell for cell in after["cells"]}
+    unpaired = []
+    for name, cell in old.items():
+        if name not in new:
+            error = after["errors"].get(cell["module"])
+            verdict, note = (
+                ("crash", f"cannot be imported at HEAD: {error}") if error else (REMOVED, "not at HEAD any more")
+            )
+            unpaired.append(_unmeasured(cell, verdict, note))
+    for name, cell in new.items():
+        if name not in old:
+            error = before["errors"].get(cell["module"])
+            note = f"cannot be imported at BASE: {error}" if error else "BASE has nothing to compare with"
+            unpaired.append(_unmeasured(cell, NEW, note))
+    return _Matched({name: (old[name], cell) for name, cell in new.items() if name in old}, unpaired)
+
+
+def _check_names(request: Request, before: dict, after: dict) -> None:
+    """A name that neither commit knows is a slip, not a pass."""
+    contests = {path for plan in (before, after) for path in plan["contests"]}
+    tracks = {path.split("/")[0] for path in contests}
+    if request.contest and request.contest not in contests | tracks:
+        raise HarnessFailed(str(registry.unknown("contest", request.contest, [*contests, *tracks])))
+    entrants = {name for plan in (before, after) for name in plan["entrants"]}
+    for method in (name.split("/")[-1] for name in request.methods):
+        if method not in entrants and not _cannot_be_imported(method, before, after):
+            raise HarnessFailed(str(registry.unknown("entrant", method, sorted(entrants))))
+    if not before["cells"] and not after["cells"]:
+        broken = "; ".join(dict.fromkeys(after["broken"].values())) or f"no cell has the data set {request.dataset!r}"
+        raise HarnessFailed(f"there is nothing to compare: {broken}")
+
+
+def _cannot_be_imported(method: str, before: dict, after: dict) -> bool:
+    return any(path.split("/")[1] == method.split(":")[0] for plan in (before, after) for path in plan["errors"])
+
+
+def _renamed(before: dict, after: dict) -> dict[str, str]:
+    """Contests that are gone, by the name of the one new contest that asks the same on the same problems."""
+
+    def sole(plan: dict, other: dict) -> dict[tuple, str]:
+        asked: dict[tuple, set[str]] = {}
+        for cell in plan["cells"]:
+            if cell["contest"] not in other["contests"]:
+                asked.setdefault((cell["contest"].split("/")[0], cell["sources"]["contest"]), set()).add(
+                    cell["contest"]
+                )
+        return {what: next(iter(paths)) for what, paths in asked.items() if len(paths) == 1}
+
+    gone, come = sole(before, after), sole(after, before)
+    return {path: come[what] for what, path in gone.items() if what in come}
+
+
+def _name(contest: str, cell: dict) -> str:
+    return f"{contest} {cell['method']} {cell['problem']}"
+
+
+def _unmeasured(cell: dict, verdict: str, note: str) -> CellResult:
+    return CellResult(cell["contest"], cell["method"], cell["problem"], verdict, (note,))
+
+
+def _differences_of_the_harness(plans: Mapping[str, dict], made: Mapping[str, Build]) -> list[str]:
+    notes = []
+    before, after = plans[BASE]["harness"], plans[HEAD]["harness"]
+    changed = [name for name in after if before.get(name) != after[name]]
+    if changed:
+        notes.append(f"the harness differs ({', '.join(changed)}): each commit was measured by its own worker")
+    if plans[BASE]["control"] != plans[HEAD]["control"]:
+        notes.append("the control kernel differs: cells that are measured against it cannot be compared")
+    for side, build in made.items():
+        if build.own_packages:
+            notes.append(f"{side.upper()} ran with packages of its own: {build.own_packages}")
+    return notes
+
+
+class _Measurement:
+    """The cells of both commits while they are measured."""
+
+    def __init__(
+        self,
+        request: Request,
+        made: Mapping[str, Build],
+        threads: int,
+        pairs: Mapping[str, _Pair],
+        say: Callable[[str], None],
+    ):
+        self._request, self._made, self._threads, self._pairs, self._say = request, made, threads, pairs, say
+        self._limits = sweep.DEFAULT_LIMITS[request.profile]
+        self._outcomes: dict[str, dict[str, list[Outcome]]] = {name: {BASE: [], HEAD: []} for name in pairs}
+        self._alone: set[str] = set()
+        self._sessions = {BASE: 0, HEAD: 0}
+        self._peaks: dict[str, tuple[int, int]] = {}
+        self._larger: set[str] = set()
+
+    def results(self) -> list[CellResult]:
+        """Measure and decide. The device is held throughout: no sweep may come between the processes of a pair."""
+        with sweep.device_lock(self._request.device, self._say):
+            courses = self._follow(time.monotonic() + self._request.budget_seconds)
+        return [self._result(name, courses.get(name, Course())) for name in self._pairs]
+
+    def _follow(self, deadline: float) -> dict[str, Course]:
+        self._say(f"first calls and answers of {len(self._pairs)} cells, both commits at once")
+        self._prepare(deadline)
+        sound = [name for name in self._pairs if self._ending(name) is None and self._seen_well(name)]
+        self._measure_memory(sound, deadline)
+
+        def on_look(pairs: int, courses: Mapping[str, Course]) -> None:
+            undecided = sum(course.verdict == UNDECIDED for course in courses.values())
+            self._say(f"after {pairs} pairs of processes, {undecided} of {len(sound)} cells are undecided")
+
+        return follow(
+            sound,
+            self._play,
+            clock=time.monotonic,
+            deadline=deadline,
+            margin=self._request.margin,
+            given_up=lambda name: self._ending(name) is not None,
+            on_look=on_look,
+        )
+
+    def _prepare(self, deadline: float) -> None:
+        """Compile, and judge an answer of every cell, on both sides at once; what failed is tried again by itself."""
+        once = dataclasses.replace(self._limits, sampling_seconds=0.0)
+        # The sides take the cores from each other here: a call gets twice its time.
+        shared = dataclasses.replace(once, call_seconds=2 * once.call_seconds)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda side: self._measure(side, list(self._pairs), shared, deadline), (BASE, HEAD)))
+        for side in (BASE, HEAD):
+            failed = [name for name, seen in self._outcomes.items() if seen[side] and _doubtful(seen[side][-1])]
+            self._measure(side, failed, once, deadline)
+
+    def _measure_memory(self, names: list[str], deadline: float) -> None:
+        """Peak memory of the largest cell of each line of sizes, each in a process of its own; a growth is measured twice.
+
+        Where a contest ranks by memory, that of every cell.
+        """
+        largest = {}
+        for name in names:  # a plan has small cells first
+            facts = self._pairs[name].head
+            text = {key: value for key, value in facts["sizes"].items() if isinstance(value, str)}
+            line = name if facts["rank_by"]["name"] == "peak_bytes" else json.dumps(text)
+            largest[facts["contest"], facts["method"], facts["dataset"], line] = name
+        if largest:
+            self._say(f"memory of {len(largest)} cells, the largest of each line of sizes")
+        for name in largest.values():
+            grown = True
+            for _ in range(SIGHTINGS):
+                if not grown or time.monotonic() > deadline:
+                    break
+                with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                    peaks = list(pool.map(lambda side, name=name: self._peak(side, name), (BASE, HEAD)))
+                if None in peaks:
+                    grown = False
+                    break
+                self._peaks[name] = (peaks[0], peaks[1])
+                grown = peaks[1] > MEMORY_MARGIN * peaks[0] and peaks[1] > peaks[0] + MEMORY_FLOOR
+            if grown and name in self._peaks:
+                self._larger.add(name)
+
+    def _peak(self, side: str, name: str) -> int | None:
+        with Session(self._made[side], self._threads) as session:
+            return session.peak_bytes(self._pairs[name].facts(side), self._limits)
+
+    def _play(self, side: str, names: list[str], seconds: float) -> dict[str, float]:
+        limits = dataclasses.replace(self._limits, sampling_seconds=seconds)
+        return self._measure(side, names, limits, math.inf)
+
+    def _measure(self, side: str, names: list[str], limits, deadline: float) -> dict[str, float]:
+        """One session: the log-ratios of those cells that ended well."""
+        values = {}
+        self._sessions[side] += 1
+        with Session(self._made[side], self._threads) as session:
+            for name in names:
+                if time.monotonic() > deadline:
+                    break
+                pair, alone = self._pairs[name], name in self._alone
+                outcome = session.measure(
+                    pair.facts(side),
+                    limits,
+                    # The n-th session of one side draws as the n-th of the other, its neighbour.
+                    key=f"{name} {self._sessions[side]}",
+                    against_control=pair.against_control,
+                    alone=alone,
+                )
+                self._outcomes[name][side].append(outcome)
+                if outcome.alone and not alone:
+                    self._alone.add(name)  # from now on for both sides; this value has another yardstick
+                elif outcome.value is not None:
+                    values[name] = outcome.value
+        return values
+
+    def _seen_well(self, name: str) -> bool:
+        return all(any(o.status == "ok" for o in outcomes) for outcomes in self._outcomes[name].values())
+
+    def _ending(self, name: str) -> tuple[str, str] | None:
+        """The verdict on a cell that failed for good on a side, and why; None for one whose times can be compared."""
+        base, head = (_failure(self._outcomes[name][side]) for side in (BASE, HEAD))
+        if base and head:
+            return FAILING, f"{base.status} at BASE and {head.status} at HEAD: {head.reason}"
+        if head:
+            return (head.status, head.reason) if self._outcomes[name][BASE] else None
+        if base:
+            return (FIXED, f"{base.status} at BASE: {base.reason}") if self._outcomes[name][HEAD] else None
+        return None
+
+    def _result(self, name: str, course: Course) -> CellResult:
+        pair, outcomes = self._pairs[name], self._outcomes[name]
+        ending = self._ending(name)
+        notes, found = [], []
+        ratio = summarise(course.differences) if len(course.differences) > 1 else None
+        if ending:
+            found.append(ending[0])
+            notes.append(ending[1])
+        else:
+            found += [LARGER] if name in self._larger else []
+            quality = _quality(pair.head, outcomes)
+            found += [WORSE] if quality.worse else []
+            notes += quality.notes
+            found.insert(0 if course.verdict == SLOWER else len(found), course.verdict)
+            notes += _flaky(outcomes)
+            if not course.differences:
+                notes.append("the budget ended before it was timed on both sides")
+        peaks = self._peaks.get(name)
+        if name in self._larger:
+            notes.append(f"peak memory {peaks[0] / 2**20:.1f} MiB at BASE, {peaks[1] / 2**20:.1f} MiB at HEAD")
+        notes += [f"also {word}" for word in found[1:] if word not in (SAME, UNDECIDED)]
+        if ratio is not None and (pair.against_control or name in self._alone):
+            notes.append("measured against the control kernel")
+        surprising = [part for part in pair.changed if part in ("judge", "data set", "contest")]
+        if surprising:
+            notes.append(f"its {' and '.join(surprising)} differ as well")
+        return CellResult(
+            pair.head["contest"],
+            pair.head["method"],
+            pair.head["problem"],
+            found[0],
+            tuple(notes),
+            ratio,
+            tuple(_median([o.seconds for o in outcomes[side] if not math.isnan(o.seconds)]) for side in (BASE, HEAD)),
+            peaks,
+        )
+
+
+def _doubtful(outcome: Outcome) -> bool:
+    return outcome.status not in ("ok", "unsupported")
+
+
+def _failure(outcomes: list[Outcome]) -> Outcome | None:
+    """The failure that is believed: seen twice, or said by the method itself (it does not support the problem)."""
+    failures = [outcome for outcome in outcomes if outcome.status != "ok"]
+    if any(outcome.status == "unsupported" for outcome in failures) or len(failures) >= SIGHTINGS:
+        return failures[-1]
+    return None
+
+
+def _flaky(outcomes: Mapping[str, list[Outcome]]) -> list[str]:
+    return [
+        f"failed once in {len(seen)} processes at {side.upper()}: {outcome.status} ({outcome.reason})"
+        for side, seen in outcomes.items()
+        for outcome in seen
+        if outcome.status != "ok"
+    ]
+
+
+def _undecided(results: list[CellResult]) -> list[str]:
+    """What helps against undecided cells."""
+    pairs = [result.ratio.blocks if result.ratio else 0 for result in results if result.verdict == UNDECIDED]
+    if not pairs:
+        return []
+    if min(pairs) >= LOOKS[-1]:
+        return [
+            f"{len(pairs)} cells stay undecided after {LOOKS[-1]} pairs of processes: this machine is too noisy for them"
+        ]
+    return [
+        f"{len(pairs)} cells are undecided, with {min(pairs)} pairs of processes or more; a longer --budget, fewer cells "
+        f"(--contest, --method, --dataset) or a quieter machine may decide them"
+    ]
+
+
+@dataclasses.dataclass
+class _Quality:
+    worse: bool
+    notes: list[str]
+
+
+def _quality(facts: dict, outcomes: Mapping[str, list[Outcome]]) -> _Quality:
+    """What the judge measured: what rose towards its limit is told; what the contest ranks by may not get worse."""
+
+    def judged(side: str, name: str) -> float:
+        return _median([o.judged[name] for o in outcomes[side] if name in o.judged and not math.isnan(o.judged[name])])
+
+    quality = _Quality(False, [])
+    for name, limit in facts["subject_to"].items():
+        before, after = judged(BASE, name), judged(HEAD, name)
+        if after > JUDGED_MARGIN * before and after > 0.01 * limit:
+            quality.notes.append(f"{name} rose from {before:.3g} to {after:.3g}, limit {limit:g}")
+    ranked = facts["rank_by"]
+    before, after = judged(BASE, ranked["name"]), judged(HEAD, ranked["name"])
+    loss = (after - before) if ranked["lower_is_better"] else (before - after)
+    if loss > ranked["margin"] * (abs(before) if ranked["scale"] == "ratio" else 1.0):
+        quality.worse = True
+        quality.notes.append(f"{ranked['name']}, by which the contest ranks, went from {before:.4g} to {after:.4g}")
+    return quality
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values) if values else math.nan
