@@ -1,10 +1,8 @@
 """Lifted GW: the identities that it stands on, and its matchings against the truth and against POT."""
 
 import dataclasses
-import math
 
 import numpy as np
-import ot
 import pytest
 import scipy.spatial.distance
 import torch
@@ -13,7 +11,8 @@ from breakeven.baselines.gromov_wasserstein.conditional_gradient import solve as
 from breakeven.contract import Unsupported
 from breakeven.datasets.gromov_wasserstein.blobs import blobs
 from breakeven.methods.gromov_wasserstein import lifted_gw
-from breakeven.methods.gromov_wasserstein.kernels.features import features
+from breakeven.methods.gromov_wasserstein.kernels import features as features_module
+from breakeven.methods.gromov_wasserstein.kernels.features import centred, features
 from breakeven.methods.gromov_wasserstein.lifted_gw import solve
 from breakeven.problems.gromov_wasserstein import METRICS, PRECOMPUTED, MatchingProblem, dense_plan, loss_of
 
@@ -119,20 +118,55 @@ def test_a_seed_answers_the_same_twice():
     assert torch.equal(one.mass, other.mass)
 
 
+def test_costs_that_are_squared_distances_are_matched_as_points_are():
+    problem = blobs(points=90)
+    costs = problem.costs()
+    of_costs = MatchingProblem.of("costs", *costs, PRECOMPUTED, truth=problem.truth)
+    assert of_costs.judge(solve(of_costs))["loss"] == pytest.approx(problem.judge(solve(problem))["loss"], rel=1e-6)
+
+
+def test_costs_that_are_no_squared_distances_are_told_with_the_share_that_is_lost():
+    for name, share in (("paths", "34.15%"), ("path_and_ring", "34.15%")):
+        problem = MatchingProblem.probes()[name]
+        with pytest.raises(Unsupported, match=f"costs of x are no squared distances: {share} of their spectral mass"):
+            solve(problem)
+    problem = MatchingProblem.probes()["paths"]
+    judged = problem.judge(solve(problem, clip=True))
+    assert judged["accuracy"] == 1
+    assert judged["loss"] == pytest.approx(0, abs=1e-12)
+
+
+def test_costs_from_a_point_to_itself_are_told():
+    costs = np.ones((4, 4)) + np.eye(4)
+    with pytest.raises(Unsupported, match="the largest cost from a point to itself is 2"):
+        solve(MatchingProblem.of("diagonal", costs, costs, PRECOMPUTED))
+
+
 def test_what_it_cannot_take_is_told(monkeypatch):
-    monkeypatch.setattr(lifted_gw, "DENSE", 100)
-    with pytest.raises(Unsupported, match="20 x 35 points; the exact end takes 100 pairs at most"):
-        solve(random_problem(20, 35, "euclidean"))
+    problem = MatchingProblem.probes()["cloud_costs"]
+    monkeypatch.setattr(features_module, "DENSE", 100)
+    with pytest.raises(Unsupported, match="12 x 12 points given by costs; up to 100 pairs are taken"):
+        solve(problem)
 
 
-def test_the_entropic_plan_is_that_of_pot():
-    problem = random_problem(30, 30, "sqeuclidean")
-    x, y = (features(*side, "sqeuclidean") for side in ((problem.x, problem.x_weights), (problem.y, problem.y_weights)))
-    z = np.random.default_rng(2).standard_normal((3, 2))
-    scaling = lifted_gw._Scaling(x, y)
-    scaling.set(z, 5.0)
-    scaling.sweep(500)
-    cost = -16 * x.points @ z @ y.points.T - 4 * np.outer(x.squares, y.squares)
-    plan = ot.sinkhorn(x.weights, y.weights, cost, 5.0, method="sinkhorn_log", stopThr=1e-12, numItermax=10_000)
-    assert scaling.gamma() == pytest.approx(x.points.T @ plan @ y.points, abs=2e-5)
-    assert math.isfinite(scaling.u.sum())
+def test_more_levels_match_as_well_as_one(monkeypatch):
+    problem = blobs(points=400)
+    at_once = problem.judge(solve(problem))["loss"]
+    monkeypatch.setattr(lifted_gw, "SAMPLE", 40)
+    assert problem.judge(solve(problem))["loss"] == pytest.approx(at_once, rel=1e-3)
+
+
+def test_a_coarse_space_keeps_weight_and_place():
+    rng = np.random.default_rng(0)
+    space = centred(np.arange(500), rng.standard_normal((500, 3)), rng.dirichlet(np.ones(500)))
+    coarse = space.coarse(50, rng)
+    assert len(coarse.index) == 50
+    assert coarse.weights.sum() == pytest.approx(1)
+    assert coarse.weights @ coarse.points == pytest.approx(0, abs=1e-12)
+    assert coarse.weights @ coarse.squares == pytest.approx(1)
+    # Its points lie where the space's do, in other units.
+    back = coarse.points * coarse.size + coarse.centre
+    assert scipy.spatial.distance.cdist(back, space.points).min(axis=1).max() < 1
+    assert coarse.place(back) == pytest.approx(coarse.points)
+    same = centred(np.arange(9), np.ones((9, 2)), np.full(9, 1 / 9)).coarse(3, rng)
+    assert len(same.index) == 1

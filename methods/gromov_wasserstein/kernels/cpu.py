@@ -13,6 +13,8 @@ from numba.extending import intrinsic
 _TILE = 512  # scores at a time: with their points, they stay in the first-level cache
 _LOWEST = np.float32(-3e38)
 
+_FAST = {"reassoc", "contract", "nsz", "nnan"}
+
 # 2^f for f in [-1/2, 1/2], through Chebyshev's points: wrong by 1e-7 of it at most, the last place of a float32.
 _P0, _P1, _P2, _P3, _P4, _P5 = (
     np.float32(p) for p in (1.0000001, 0.6931472, 0.24022107, 0.05550357, 0.009676032, 0.0013390863)
@@ -39,58 +41,111 @@ def _power_of_two(x):
     return p * _as_float(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
 
 
-@njit(inline="always")
-def _scores(left, right, bias, i, start, stop, out):
-    """Scores of point i with the points start:stop; returns the largest."""
-    size = stop - start
+@njit(fastmath=_FAST, error_model="numpy")
+def scores(left, right, bias, start, stop, out):
+    """Scores of one point, (d,), with the points start:stop; returns the largest.
+
+    Four dimensions at a time, so that a score is loaded and stored once for four multiplications.
+    """
+    size, dimensions = stop - start, right.shape[0]
+    by_four = dimensions // 4 * 4
     for k in range(size):
         out[k] = bias[start + k]
-    for d in range(left.shape[1]):
-        factor = left[i, d]
+    for d in range(0, by_four, 4):
+        f0, f1, f2, f3 = left[d], left[d + 1], left[d + 2], left[d + 3]
+        r0, r1 = right[d, start:stop], right[d + 1, start:stop]
+        r2, r3 = right[d + 2, start:stop], right[d + 3, start:stop]
         for k in range(size):
-            out[k] += factor * right[d, start + k]
-    largest = _LOWEST
+            out[k] += f0 * r0[k] + f1 * r1[k] + f2 * r2[k] + f3 * r3[k]
+    for d in range(by_four, dimensions):
+        f0, r0 = left[d], right[d, start:stop]
+        for k in range(size):
+            out[k] += f0 * r0[k]
+    largest = out[0]
     for k in range(size):
         largest = max(largest, out[k])
     return largest
 
 
-@njit(parallel=True, fastmath={"reassoc", "contract", "nsz", "nnan"}, cache=True, error_model="numpy")
+@njit(parallel=True, fastmath=_FAST, cache=True, error_model="numpy")
 def log_sums(left, right, bias):
     """``log2 of the sum over j of 2 ** (left_i . right_j + bias_j)``, (n,)."""
     out = np.empty(left.shape[0], np.float32)
     for i in prange(left.shape[0]):
-        scores = np.empty(_TILE, np.float32)
-        largest, total = _LOWEST, np.float32(0.0)
-        for start in range(0, right.shape[1], _TILE):
-            stop = min(start + _TILE, right.shape[1])
-            here = _scores(left, right, bias, i, start, stop, scores)
-            if here > largest:
-                total *= _power_of_two(largest - here)
-                largest = here
-            part = np.float32(0.0)
-            for k in range(stop - start):
-                part += _power_of_two(scores[k] - largest)
-            total += part
-        out[i] = largest + np.log2(total)
+        out[i] = _log_sum(left[i], right, bias)
     return out
 
 
-@njit(parallel=True, fastmath={"reassoc", "contract", "nsz", "nnan"}, cache=True, error_model="numpy")
+@njit(fastmath=_FAST, error_model="numpy")
+def _log_sum(left, right, bias):
+    found = np.empty(_TILE, np.float32)
+    largest, total = _LOWEST, np.float32(0.0)
+    for start in range(0, right.shape[1], _TILE):
+        stop = min(start + _TILE, right.shape[1])
+        here = scores(left, right, bias, start, stop, found)
+        if here > largest:
+            total *= _power_of_two(largest - here)
+            largest = here
+        part = np.float32(0.0)
+        for k in range(stop - start):
+            part += _power_of_two(found[k] - largest)
+        total += part
+    return largest + np.log2(total)
+
+
+@njit(parallel=True, fastmath=_FAST, cache=True, error_model="numpy")
+def log_sums_of_matrix(matrix, bias):
+    """``log2 of the sum over j of 2 ** (matrix_ij + bias_j)``, (n,), of scores that are stored."""
+    out = np.empty(matrix.shape[0], np.float32)
+    for i in prange(matrix.shape[0]):
+        out[i] = _log_sum_of_row(matrix[i], bias)
+    return out
+
+
+@njit(fastmath=_FAST, error_model="numpy")
+def _log_sum_of_row(row, bias):
+    largest, total = _LOWEST, np.float32(0.0)
+    for j in range(len(row)):
+        largest = max(largest, row[j] + bias[j])
+    for j in range(len(row)):
+        total += _power_of_two(row[j] + bias[j] - largest)
+    return largest + np.log2(total)
+
+
+@njit(parallel=True, fastmath=_FAST, cache=True, error_model="numpy")
 def weighted_sums(left, right, bias, own):
     """``sum over j of 2 ** (left_i . right_j + bias_j + own_i) * right_j``, (n, d)."""
     out = np.empty((left.shape[0], right.shape[0]), np.float32)
     for i in prange(left.shape[0]):
-        scores = np.empty(_TILE, np.float32)
-        out[i] = 0.0
-        for start in range(0, right.shape[1], _TILE):
-            stop = min(start + _TILE, right.shape[1])
-            _scores(left, right, bias, i, start, stop, scores)
-            for k in range(stop - start):
-                scores[k] = _power_of_two(scores[k] + own[i])
-            for d in range(right.shape[0]):
-                part = np.float32(0.0)
-                for k in range(stop - start):
-                    part += scores[k] * right[d, start + k]
-                out[i, d] += part
+        _weighted_sum(left[i], right, bias, own[i], out[i])
     return out
+
+
+@njit(fastmath=_FAST, error_model="numpy")
+def _weighted_sum(left, right, bias, own, out):
+    weights = np.empty(_TILE, np.float32)
+    out[:] = 0.0
+    by_four = right.shape[0] // 4 * 4
+    for start in range(0, right.shape[1], _TILE):
+        stop = min(start + _TILE, right.shape[1])
+        scores(left, right, bias, start, stop, weights)
+        for k in range(stop - start):
+            weights[k] = _power_of_two(weights[k] + own)
+        for d in range(0, by_four, 4):
+            r0, r1 = right[d, start:stop], right[d + 1, start:stop]
+            r2, r3 = right[d + 2, start:stop], right[d + 3, start:stop]
+            p0, p1, p2, p3 = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
+            for k in range(stop - start):
+                p0 += weights[k] * r0[k]
+                p1 += weights[k] * r1[k]
+                p2 += weights[k] * r2[k]
+                p3 += weights[k] * r3[k]
+            out[d] += p0
+            out[d + 1] += p1
+            out[d + 2] += p2
+            out[d + 3] += p3
+        for d in range(by_four, right.shape[0]):
+            part, r0 = np.float32(0.0), right[d, start:stop]
+            for k in range(stop - start):
+                part += weights[k] * r0[k]
+            out[d] += part
