@@ -18,7 +18,7 @@ from breakeven.problems.gromov_wasserstein import FactoredPlan, MatchingProblem
 
 ANNEALED = 0.7  # epsilon from stage to stage
 WARMEST = 8.0
-MISSED, SETTLED = 1e-3, 1e-4  # mass that columns may miss, and share by which Z may change, when the plan is rounded
+MISSED, SETTLED = 1e-4, 1e-3  # mass that columns may miss, and share by which Z may change, when the plan is rounded
 ROUNDS = 200  # of sweeps to get there
 _ROWS = 1 << 22  # entries of a block of rows
 
