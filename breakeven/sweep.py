@@ -78,8 +78,9 @@ def plan(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing])
     threads = choice.threads or devices.available_cores()
     if not 1 <= threads <= devices.available_cores():
         raise BadInput(f"{threads} threads asked, but this process may use 1 to {devices.available_cores()}")
-    # Variants are many and close to each other: they are measured where they are asked for, and in the full profile.
-    usual = [name for name in named if ":" not in name or choice.profile == "full"]
+    # Variants are many and close to each other, and peers of the baseline are many: they are measured where they are asked for,
+    # and in the full profile.
+    usual = [name for name, entrant in named.items() if choice.profile == "full" or _is_usual(name, entrant, contest)]
     usual = [name for name in usual if name != contest.baseline or contest.rank_by.is_time]
     cells = []
     for grid in _grids(sweep, choice, listings):
@@ -88,6 +89,10 @@ def plan(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing])
             for name in wanted or usual:
                 cells.append(Cell(contest, named[name], named[contest.baseline], data, sizes, seed, device, threads))
     return sorted(cells, key=lambda cell: _difficulty(cell.sizes))
+
+
+def _is_usual(name: str, entrant: registry.Entrant, contest: Contest) -> bool:
+    return ":" not in name and (entrant.listing.entry.role == "method" or name == contest.baseline)
 
 
 def _grids(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing]) -> list[Grid]:

@@ -69,6 +69,30 @@ def test_a_second_sweep_measures_only_what_is_missing(cell, measured, tmp_path):
     assert asked[-1] == (1, None)
 
 
+def test_the_quick_profile_leaves_peers_and_variants_to_the_full_one(tmp_path):
+    def entrant(role, name, variants=()):
+        made = listing(role, name, tmp_path)
+        return dataclasses.replace(made, functions={"Toy": {"variants": {key: {} for key in variants}, "options": {}}})
+
+    class Race(sweep.Sweep):
+        contest = dataclasses.replace(CONTEST, track="toy")
+        quick = full = (sweep.Grid("data", size=(1,)),)
+
+    listings = [
+        entrant("baseline", "old"),
+        entrant("baseline", "peer"),
+        entrant("method", "new", ["odd"]),
+        dataclasses.replace(listing("dataset", "data", tmp_path), sizes={"size": 1}),
+    ]
+
+    def names(**choice):
+        return [cell.method.name for cell in sweep.plan(Race, sweep.Choice(**choice), listings)]
+
+    assert names() == ["old", "new"]
+    assert names(profile="full") == ["old", "peer", "new", "new:odd"]
+    assert names(methods=("peer", "new:odd")) == ["peer", "new:odd"]
+
+
 def test_changed_source_threads_or_seed_is_another_cell(cell, tmp_path):
     before = cell(1).key
     assert cell(1).key == before
