@@ -61,9 +61,10 @@ def _plan(problem: MatchingProblem, scaling: Scaling, updates: int) -> FactoredP
         return torch.from_numpy(full)
 
     x, y, n, m = scaling.x, scaling.y, len(problem.x), len(problem.y)
+    left, right = scaling.scores()
     return FactoredPlan(
-        spread(scaling.left, x.index, n, 0.0),
-        spread(scaling.right, y.index, m, 0.0),
+        spread(left, x.index, n, 0.0),
+        spread(right, y.index, m, 0.0),
         spread(scaling.u.astype(np.float64) + scaling.x_bias, x.index, n, -np.inf),
         spread(scaling.v.astype(np.float64) + scaling.y_bias, y.index, m, -np.inf),
         torch.zeros(n, dtype=torch.float64),

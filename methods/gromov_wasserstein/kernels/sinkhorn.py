@@ -30,10 +30,15 @@ class Scaling:
         """Change Z and epsilon; the potentials stay what they are, in units of the cost."""
         unit = epsilon * np.log(2)
         self.v *= np.float32(self.unit / unit)
-        self.unit = unit
-        self.left = (np.column_stack([16 * self.x.points @ z, 4 * self.x.squares]) / unit).astype(np.float32)
+        self.z, self.unit = z, unit
+        self.left = self.scores()[0].astype(np.float32)
         self.left_across = np.ascontiguousarray(self.left.T)
         self.u = self._best_u()
+
+    def scores(self) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right factors of ``-c_Z`` over epsilon, base 2, in float64: (n, D + 1) and (m, D + 1)."""
+        left = np.column_stack([16 * self.x.points @ self.z, 4 * self.x.squares]) / self.unit
+        return left, np.column_stack([self.y.points, self.y.squares])
 
     def sweep(self, sweeps: int) -> None:
         """Over-relaxed but for the last update, after which rows have their weights exactly."""
