@@ -27,7 +27,7 @@ from breakeven.methods.gromov_wasserstein.kernels.sinkhorn import SWEEPS, Scalin
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 
 COARSE = tuple(4.0 * 0.5**k for k in range(8))  # epsilon from stage to stage, where both spaces have a mean square of 1
-FINE = (0.5, 0.25, 0.12, 0.06, 0.03)
+FINE = (0.12, 0.03)
 SAME = 0.01  # starts whose Z differ by less than this in every entry are one
 SAMPLE, GROWTH = (
     250,
@@ -117,7 +117,7 @@ def _improved(problem: MatchingProblem, x: Features, y: Features, match: Match):
         costs.numpy()[np.ix_(side.index, side.index)] for costs, side in zip(problem.costs(), (x, y), strict=True)
     )
     plan = scipy.sparse.csr_array((mass, (row, column)), shape=(len(x_costs), len(y_costs)))
-    spread = FINE[1] * (x.size * y.size) ** 2 / 2
+    spread = FINE[0] * (x.size * y.size) ** 2 / 2
     plan, steps = descend(x_costs, y_costs, plan, x.weights, y.weights, potentials_for_costs(x, y, match), spread)
     entries = plan.tocoo()
     return entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data, steps
