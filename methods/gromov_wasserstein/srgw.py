@@ -1,0 +1,225 @@
+"""Structurally robust Gromov-Wasserstein: matching with masks on the edges that nothing in the other space agrees with.
+
+Outliers among *points* are what unbalanced and partial matching sheds. A wrong cost between two good points is another
+thing: no mass may be dropped for it. Masks M and N on the edges (pairs of points) of both spaces do that, while both marginals
+stay hard. Minimised together, over plans and symmetric masks in [0, 1], is
+
+``F = sum of M_ik N_jl (C_ik - D_jl)^2 plan_ij plan_kl
+    + x_scale sum of p_i p_k price(M_ik) + y_scale sum of q_j q_l price(N_jl)``
+
+in turns: M and N in closed form, then a proximal step of the plan (Bregman, by Kullback-Leibler), shorter where F would rise;
+at the end, the nearest vertex if that is no worse. So F never rises once the scales are fixed. The idea is that of Cheng et
+al., "Achieving Structurally Robust Gromov-Wasserstein Distance via Adaptive Dual-Mask" (ICML 2026).
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from breakeven.contract import BadInput, Unsupported, adapter
+from breakeven.methods.gromov_wasserstein.kernels import masked
+from breakeven.methods.gromov_wasserstein.kernels.transport import DenseCosts, cheapest_vertex
+from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan, dense_plan
+
+DENSE = 4_000_000  # pairs of points; an iteration is about 20 products of dense matrices
+MASKED = {"both": (True, True), "y": (False, True), "none": (False, False)}
+WARM_UP = 3  # steps before masks: the plan has to know something of the costs, but must not have settled
+STEP, GROWTH = 5.0, 1.3  # the first step; how much longer the next one is where this one had not to be shortened
+HALVINGS = 20  # of a step, at most
+ITERATIONS, ENOUGH = 200, 1e-7  # at most, or until F falls by less than this share
+SMALLEST, ROUNDING = 1e-9, 1e-14  # of mean squared costs: the least scale, and what a loss may be wrong by
+SHARPNESS, SHAKING = 30.0, 0.01  # of the start
+CHANGED = 0.01  # weight of points that may go elsewhere with the last step, to a vertex
+NOTHING = 1e-30  # weight that no plan can be told from none by
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """The points that have a weight, with their costs in common units: their mean square is 1, of both spaces together."""
+
+    index: np.ndarray  # (n,) which point of the problem each is
+    powers: np.ndarray  # (3, n, n)
+    weights: np.ndarray  # (n,) positive, sum 1
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """Weights of edges, (n, n)."""
+        return np.outer(self.weights, self.weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What one iteration ends with: a plan with exact marginals, both masks, and F of all three."""
+
+    plan: np.ndarray  # (n, m)
+    masks: tuple[np.ndarray, np.ndarray]  # (n, n), (m, m)
+    scales: tuple[float, float]
+    objective: float
+
+
+@adapter(
+    title="SRGW",
+    paper="Cheng et al., ICML 2026 (PMLR v306, cheng26f)",
+    derived="the paper was known by its abstract: objective, penalties, scales, start and all steps are ours",
+    variants={
+        "unmasked": {"masks": "none"},
+        "one_mask": {"masks": "y"},
+        "hard": {"penalty": "hard"},
+        "soft": {"penalty": "soft"},
+        "welsch": {"penalty": "welsch"},
+    },
+    packages=("numba",),
+)
+def solve(
+    problem: MatchingProblem, *, masks: str = "both", penalty: str = "geman_mcclure", keep: float = 0.8, seed: int = 0
+) -> Plan:
+    """Start from how costs are distributed around points, warm up without masks, then alternate until F stands still.
+
+    Args:
+        problem: n and m points on the CPU, by costs or with any metric. Points without weight are left out.
+        masks: ``both``, on ``y`` alone, or ``none``: the same proximal solver of the loss itself.
+        penalty: of masked edges, one of ``masked.PENALTIES``.
+        keep: share of the edges' weight whose distortion is below the scale when masks are switched on; in (0, 1].
+        seed: of a slight disorder of the start, without which symmetric spaces are matched to blurs.
+
+    Raises:
+        Unsupported: beyond 4 million pairs.
+        BadInput: options that do not exist.
+    """
+    _check(problem, masks, penalty, keep)
+    x, y = _spaces(problem)
+    states = alternate(x, y, start(x, y, seed), MASKED[masks], masked.PENALTIES[penalty], keep)
+    for iterations, state in enumerate(states, 1):  # noqa: B007, the last ones are the answer
+        pass
+    plan = dense_plan(state.plan, iterations)
+    row, column = (torch.from_numpy(space.index)[place] for space, place in ((x, plan.row), (y, plan.column)))
+    return dataclasses.replace(plan, row=row, column=column)
+
+
+def start(x: Space, y: Space, seed: int) -> np.ndarray:
+    """A plan that prefers points around which costs are distributed alike; a few wrong costs change such profiles little."""
+    gap = masked.profile_gap(x.powers[1], x.weights, y.powers[1], y.weights)
+    unit = masked.quantile(gap, np.outer(x.weights, y.weights), 0.5)
+    shaking = SHAKING * np.random.default_rng(seed).random(gap.shape)
+    return masked.scaled(shaking - SHARPNESS * gap / max(unit, SMALLEST), x.weights, y.weights, 200)
+
+
+def alternate(
+    x: Space, y: Space, plan: np.ndarray, sides: tuple[bool, bool], penalty: masked.Penalty, keep: float
+) -> Iterator[State]:
+    """States after each iteration past the warm-up, of which none has a higher F than the one before it; the last is the answer.
+
+    Args:
+        plan: to start from, (n, m).
+        sides: whether x's edges are masked, and y's.
+    """
+    descent = _Descent(x, y, plan)
+    for _ in range(WARM_UP):
+        descent.step()
+    scales, before = None, math.inf
+    for _ in range(ITERATIONS):
+        # Scales are fixed here: with scales that follow the plan, there would be no one objective to descend on.
+        scales = descent.mask(sides, penalty, keep, scales)
+        descent.step()
+        objective = descent.loss + descent.price(penalty, scales)
+        yield State(descent.plan, tuple(descent.masks), scales, objective)
+        if before - objective <= ENOUGH * max(objective, SMALLEST):
+            break
+        before = objective
+    if descent.end():
+        yield State(descent.plan, tuple(descent.masks), scales, descent.loss + descent.price(penalty, scales))
+
+
+class _Descent:
+    """A plan between two spaces and the masks on their edges, with the masked loss and the length of the next step."""
+
+    def __init__(self, x: Space, y: Space, plan: np.ndarray):
+        self.spaces, self.plan, self.length = (x, y), plan, STEP
+        self.masks = [np.ones_like(space.pairs) for space in self.spaces]
+        self.masked = [space.powers for space in self.spaces]
+        self.loss = math.nan
+
+    def distortion(self, side: int) -> np.ndarray:
+        own, plan = self.spaces[side], self.plan.T if side else self.plan
+        return masked.distortion(plan, own.weights, own.powers, self.masked[1 - side])
+
+    def mask(
+        self, sides: tuple[bool, bool], penalty: masked.Penalty, keep: float, scales: tuple[float, float] | None
+    ) -> tuple[float, float]:
+        """Set one mask after the other to the best for the plan; returns the scales, from quantiles unless they are given."""
+        used = [0.0, 0.0]
+        for side in (0, 1):
+            if not sides[side]:
+                continue
+            own, distortion = self.spaces[side], self.distortion(side)
+            used[side] = scales[side] if scales else max(masked.quantile(distortion, own.pairs, keep), SMALLEST)
+            self.masks[side] = penalty.mask(distortion, used[side])
+            self.masked[side] = self.masks[side] * own.powers
+        return tuple(used)
+
+    def price(self, penalty: masked.Penalty, scales: tuple[float, float]) -> float:
+        of_sides = zip(self.spaces, self.masks, scales, strict=True)
+        return float(sum(scale * (own.pairs * penalty.price(mask)).sum() for own, mask, scale in of_sides))
+
+    def step(self) -> None:
+        """A proximal step that does not raise the masked loss; the plan stays where none can be found."""
+        rows, columns = (space.weights for space in self.spaces)
+        slope = masked.gradient(self.plan, *self.masked)
+        self.loss = float((slope * self.plan).sum() / 2)
+        for halvings in range(HALVINGS):
+            length = self.length / 2**halvings
+            plan = masked.proximal(self.plan, slope, length, rows, columns)
+            loss = float((masked.gradient(plan, *self.masked) * plan).sum() / 2)
+            if loss <= self.loss + ROUNDING:
+                self.plan, self.loss, self.length = plan, loss, length if halvings else length * GROWTH
+                return
+
+    def end(self) -> bool:
+        """Go to the vertex of the transport polytope that is cheapest by the gradient, if no more than that is changed by it.
+
+        Proximal steps come near to vertices without reaching them, and ever slower where masks leave few edges to agree. But
+        where a plan is far from any, its largest shares are right more often than a vertex is.
+        """
+        rows, columns = (space.weights for space in self.spaces)
+        slope = masked.gradient(self.plan, *self.masked)
+        vertex = cheapest_vertex(DenseCosts(slope), rows, columns, np.zeros(len(columns)))
+        plan = np.zeros_like(slope)
+        plan[vertex.row, vertex.column] = vertex.mass
+        plan = masked.rounded(plan, rows, columns)
+        loss = float((masked.gradient(plan, *self.masked) * plan).sum() / 2)
+        changed = rows[plan.argmax(axis=1) != self.plan.argmax(axis=1)].sum()
+        if loss > self.loss + ROUNDING or changed > CHANGED:
+            return False
+        self.plan, self.loss = plan, loss
+        return True
+
+
+def _spaces(problem: MatchingProblem) -> tuple[Space, Space]:
+    sides = []
+    for costs, weights in zip(problem.costs(), (problem.x_weights, problem.y_weights), strict=True):
+        weights = weights.double().numpy()
+        index = np.flatnonzero(weights > NOTHING)
+        sides.append((index, costs.numpy()[np.ix_(index, index)], weights[index] / weights.sum()))
+    # Scaled by the largest cost first, since its square may overflow.
+    largest = max(np.abs(costs).max() for _, costs, _ in sides) or 1.0
+    squares = sum(weights @ (costs / largest) ** 2 @ weights for _, costs, weights in sides) / 2
+    unit = largest * (math.sqrt(squares) or 1.0)
+    return tuple(Space(index, masked.powers(costs / unit), weights) for index, costs, weights in sides)
+
+
+def _check(problem: MatchingProblem, masks: str, penalty: str, keep: float) -> None:
+    if problem.x.device.type != "cpu":
+        raise Unsupported("SRGW computes in NumPy; use the CPU")
+    if len(problem.x) * len(problem.y) > DENSE:
+        raise Unsupported(
+            f"{len(problem.x)} x {len(problem.y)} points; masks need dense products, which are too slow beyond {DENSE:,} pairs"
+        )
+    if masks not in MASKED:
+        raise BadInput(f"srgw: masks={masks!r}; there are: {', '.join(MASKED)}")
+    if penalty not in masked.PENALTIES:
+        raise BadInput(f"srgw: penalty={penalty!r}; there are: {', '.join(masked.PENALTIES)}")
+    if not 0 < keep <= 1:
+        raise BadInput(f"srgw: keep={keep}; give a share of the edges in (0, 1]")
