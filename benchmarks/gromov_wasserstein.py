@@ -69,8 +69,8 @@ class Robust(Sweep):
     quick = (Grid("noisy_pairs", kind=("pairs",), rate=(0.1,), seeds=SEEDS[:3]),)
     full = (
         Grid("noisy_pairs", kind=("pairs",), rate=(0.0, 0.05, 0.1, 0.2, 0.3), seeds=SEEDS),
-        Grid("noisy_pairs", kind=("edges",), rate=(0.01, 0.03), seeds=SEEDS),
-        Grid("noisy_pairs", kind=("outliers",), rate=(0.1, 0.3), seeds=SEEDS),
+        Grid("noisy_pairs", kind=("edges",), rate=(0.03,), seeds=SEEDS),
+        Grid("noisy_pairs", kind=("outliers",), rate=(0.1,), seeds=SEEDS),
     )
 
 
