@@ -2,7 +2,7 @@
 
 import ot
 
-from breakeven.baselines.gromov_wasserstein._pot import Spaces, bregman_iterations, positive, unwarned
+from breakeven.baselines.gromov_wasserstein._spaces import Spaces, bregman_iterations, positive, unwarned
 from breakeven.contract import adapter
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 
@@ -21,8 +21,8 @@ ITERATIONS, TOLERANCE = 100, 1e-6  # of the plan's change in the Frobenius norm;
 def solve(problem: MatchingProblem, *, epsilon: float = 5e-3) -> Plan:
     """Start from the product of the weights; stop where the plan stands still, or after 100 steps of 1,000 sweeps at most.
 
-    The loss is that of a blurred plan, 20 to 70 times the best one on `blobs`: no epsilon tried, down to
-    where POT returns zeros, came within 1 %. Its ``warmstart`` is left off, as it hands ``epsilon log u`` to a function that takes ``log u``.
+    The plan is blurred: on `blobs` its excess loss is 18 to 67, where 0.01 is asked, and no epsilon tried came below 1, down
+    to where POT returns zeros. Its ``warmstart`` is left off, as it hands ``epsilon log u`` to a function that takes ``log u``.
 
     Args:
         epsilon: weight of the entropy over the mean squared cost of both spaces. Small ones are more accurate, until a whole

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import ot
 
-from breakeven.baselines.gromov_wasserstein._pot import unwarned
+from breakeven.baselines.gromov_wasserstein._spaces import unwarned
 from breakeven.contract import BadInput, Unsupported, adapter
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan, dense_plan
 
@@ -38,7 +38,7 @@ def solve(problem: MatchingProblem, *, rank: int = 10, iterations: int = 100, se
     if rank < 1 or iterations < 1:
         raise BadInput(f"rank is {rank}, iterations is {iterations}; give 1 or more")
     if problem.x.device.type != "cpu":
-        raise Unsupported("POT's solvers are measured on the CPU only")
+        raise Unsupported("this solver is measured on the CPU only")
     if problem.metric != "sqeuclidean":
         raise Unsupported(
             f"the metric is {problem.metric}; POT's low-rank solver takes squared distances between points alone"

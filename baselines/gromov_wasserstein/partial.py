@@ -2,7 +2,7 @@
 
 import ot
 
-from breakeven.baselines.gromov_wasserstein._pot import Spaces, unwarned
+from breakeven.baselines.gromov_wasserstein._spaces import Spaces, unwarned
 from breakeven.contract import BadInput, adapter
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 

@@ -2,7 +2,7 @@
 
 import ot
 
-from breakeven.baselines.gromov_wasserstein._pot import Spaces, bregman_iterations, positive, unwarned
+from breakeven.baselines.gromov_wasserstein._spaces import Spaces, bregman_iterations, positive, unwarned
 from breakeven.contract import adapter
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 

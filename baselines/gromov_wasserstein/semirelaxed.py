@@ -3,7 +3,7 @@
 import numpy as np
 import ot
 
-from breakeven.baselines.gromov_wasserstein._pot import Spaces, unwarned
+from breakeven.baselines.gromov_wasserstein._spaces import Spaces, unwarned
 from breakeven.contract import adapter
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 

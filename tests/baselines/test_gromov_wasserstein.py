@@ -1,7 +1,10 @@
-"""The matching solvers of POT as baselines: right where they promise it, and wrong where we say that they are."""
+"""The matching solvers of POT and OTT as baselines: right where they promise it, and wrong where we say that they are."""
 
 import dataclasses
+import importlib
+import os
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 import torch
 
 from breakeven.baselines.gromov_wasserstein import (
-    _pot,
+    _spaces,
     bapg,
     conditional_gradient,
     entropic,
@@ -30,7 +33,13 @@ SOLVERS = {
     for module in (conditional_gradient, partial, entropic, proximal_point, bapg, semirelaxed, low_rank)
 }
 FROM_THE_PRODUCT = ("conditional_gradient", "partial", "entropic", "proximal_point", "bapg")
+OTT_VARIANTS = {"default": {}, "tight": {"epsilon": 2e-4, "threshold": 1e-4}}
 BLOBS = {metric: blobs(points=60, metric=metric) for metric in METRICS}
+
+
+@pytest.fixture(scope="module")
+def ott_entropic():
+    return pytest.importorskip("breakeven.baselines.gromov_wasserstein.ott_entropic", exc_type=ModuleNotFoundError)
 
 
 def dense(plan, problem) -> np.ndarray:
@@ -171,6 +180,59 @@ def test_problems_stay_as_they_are(solver):
     SOLVERS[solver].solve(problem)
     for name, tensor in problem.tensors().items():
         assert torch.equal(tensor, before.tensors()[name])
+
+
+# --- OTT, where it is installed
+
+
+@pytest.mark.parametrize(
+    "name", ["turned_cloud_euclidean", "unequal_weights_sqeuclidean", "a_weight_of_zero_euclidean", "no_edge"]
+)
+def test_plans_of_ott_have_their_weights(name, ott_entropic):
+    judged = PROBES[name].judge(ott_entropic.solve(PROBES[name]))
+    assert judged["marginal_violation"] <= 1e-12
+    assert judged["excess_loss"] <= 0.01
+
+
+def test_ott_finds_the_truth_with_small_epsilons_too(ott_entropic):
+    problem = BLOBS["sqeuclidean"]
+    judged = {name: problem.judge(ott_entropic.solve(problem, **options)) for name, options in OTT_VARIANTS.items()}
+    assert all(one["accuracy"] == 1 and one["marginal_violation"] <= 1e-12 for one in judged.values())
+    assert judged["tight"]["loss"] < judged["default"]["loss"] / 2
+    assert 0.01 < judged["tight"]["excess_loss"] < 1
+
+
+def test_epsilon_means_the_same_to_ott_as_to_pot(ott_entropic):
+    problem = BLOBS["sqeuclidean"]
+    one = dense(ott_entropic.solve(problem, epsilon=0.05, threshold=1e-9), problem)
+    other = dense(entropic.solve(problem, epsilon=0.05), problem)
+    assert np.abs(one - other).sum() < 1e-2
+
+
+def test_ott_leaves_jax_and_the_environment_as_they_were(ott_entropic):
+    import jax
+
+    before = os.environ.get("NPROC")
+    ott_entropic.solve(PROBES["line_euclidean"])
+    assert jax.numpy.asarray(1.0).dtype == np.float32
+    assert os.environ.get("NPROC") == before
+
+
+def test_what_ott_cannot_take_is_told(ott_entropic, monkeypatch):
+    with pytest.raises(BadInput, match=r"threshold is 0.0; give a positive number"):
+        ott_entropic.solve(BLOBS["sqeuclidean"], threshold=0.0)
+    monkeypatch.setattr(ott_entropic, "PAIRS", 100)
+    with pytest.raises(Unsupported, match="60 x 60 points"):
+        ott_entropic.solve(BLOBS["sqeuclidean"])
+
+
+def test_without_ott_its_adapter_says_how_to_get_it(monkeypatch):
+    name = "breakeven.baselines.gromov_wasserstein.ott_entropic"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ModuleNotFoundError, match="in the extra 'peers'") as raised:
+        importlib.import_module(name)
+    assert raised.value.name == "ott-jax"
 
 
 # --- what they cannot take, and what they are given nevertheless
@@ -334,14 +396,14 @@ def test_the_unit_of_costs_does_not_matter(solver, scale):
 
 @pytest.mark.parametrize("scale", [1e-200, 1e150])
 def test_costs_whose_squares_are_no_numbers_are_scaled_all_the_same(scale):
-    spaces = _pot.Spaces.of(problem_of_costs(scale * STEPS, scale * STEPS), 16, "")
-    plain = _pot.Spaces.of(problem_of_costs(), 16, "")
+    spaces = _spaces.Spaces.of(problem_of_costs(scale * STEPS, scale * STEPS), 16, "")
+    plain = _spaces.Spaces.of(problem_of_costs(), 16, "")
     assert np.allclose(spaces.x_costs, plain.x_costs, rtol=1e-12, atol=0)
     assert plain.x_weights @ plain.x_costs**2 @ plain.x_weights == pytest.approx(0.5)
 
 
 def test_other_warnings_than_those_of_a_bad_plan_are_heard():
-    with _pot.unwarned():
+    with _spaces.unwarned():
         warnings.warn("Sinkhorn did not converge", UserWarning, stacklevel=1)
         with pytest.raises(DeprecationWarning):
             warnings.warn("sinkhorn will go", DeprecationWarning, stacklevel=1)
@@ -385,7 +447,7 @@ def test_small_epsilons_make_pot_return_zeros_and_they_come_through():
 
 def test_points_without_mass_break_two_of_pots_solvers():
     weights, mean = np.array([0.5, 0.5, 0, 0]), np.full(4, 0.25)
-    with _pot.unwarned():
+    with _spaces.unwarned():
         point = ot.gromov.entropic_gromov_wasserstein(STEPS, STEPS, weights, mean, epsilon=0.1, solver="PPA")
         alternating = ot.gromov.BAPG_gromov_wasserstein(STEPS, STEPS, weights, mean, epsilon=0.5, marginal_loss=True)
     assert point.sum() < 1e-50
@@ -400,7 +462,7 @@ def test_one_sweep_per_proximal_step_may_lose_columns():
 
 def test_without_constant_terms_bapg_overflows():
     problem = blobs(points=125)
-    with _pot.unwarned():
+    with _spaces.unwarned():
         plan = ot.gromov.BAPG_gromov_wasserstein(*costs_and_weights(problem), epsilon=0.02, max_iter=20)
     assert np.isnan(plan).any()
 
@@ -416,17 +478,17 @@ def test_pots_limit_of_iterations_is_one_for_transport_problems_too():
     """And its advice, to add dummy points, does not help."""
     problem = blobs(points=500)
     for dummies in (1, 100):
-        with _pot.unwarned(), pytest.raises(ValueError, match="increase the number of dummy points"):
+        with _spaces.unwarned(), pytest.raises(ValueError, match="increase the number of dummy points"):
             ot.gromov.partial_gromov_wasserstein(*costs_and_weights(problem), nb_dummies=dummies)
     assert problem.judge(partial.solve(problem))["excess_loss"] <= 0.01
 
 
 def test_pots_warm_start_of_entropic_plans_is_none():
     """It takes ``epsilon log u`` for ``log u``: the last potentials save no sweep where epsilon is not 1."""
-    spaces = _pot.Spaces.of(BLOBS["sqeuclidean"], 3600, "")
+    spaces = _spaces.Spaces.of(BLOBS["sqeuclidean"], 3600, "")
     errors = []
     for warm in (False, True):
-        with _pot.unwarned():
+        with _spaces.unwarned():
             plan = ot.gromov.entropic_gromov_wasserstein(
                 spaces.x_costs, spaces.y_costs, spaces.x_weights, spaces.y_weights,
                 epsilon=0.02, max_iter=61, tol=0, numItermax=5, warmstart=warm,

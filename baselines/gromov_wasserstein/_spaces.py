@@ -1,4 +1,4 @@
-"""What the adapters of POT's matching solvers share: problems as POT takes them, and its plans as the track has them."""
+"""What the adapters of dense matching solvers share: problems as POT and OTT take them, and their plans as the track has them."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ class Spaces:
     def of(cls, problem: MatchingProblem, pairs: int, reason: str) -> typing.Self:
         """Raises `Unsupported` with the reason beyond so many pairs of points, and off the CPU."""
         if problem.x.device.type != "cpu":
-            raise Unsupported("POT's solvers are measured on the CPU only")
+            raise Unsupported("this solver is measured on the CPU only")
         if len(problem.x) * len(problem.y) > pairs:
             raise Unsupported(f"{len(problem.x)} x {len(problem.y)} points; {reason}")
         index = [weights.nonzero().flatten() for weights in (problem.x_weights, problem.y_weights)]
