@@ -109,7 +109,9 @@ def test_list_shows_contests_entrants_and_data_sets():
     }
 
 
-@pytest.mark.parametrize("command", ["list", "run", "map", "check", "new", "doctor", "export", "site", "gate", "collect"])
+@pytest.mark.parametrize(
+    "command", ["list", "run", "map", "check", "new", "doctor", "export", "site", "gate", "collect"]
+)
 def test_every_command_teaches_by_example(command):
     said = breakeven(command, "--help")
     assert said.split("Examples:")[1].count(f"breakeven {command}") >= 2
