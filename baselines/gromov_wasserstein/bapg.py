@@ -28,6 +28,7 @@ def solve(problem: MatchingProblem, *, epsilon: float = 0.04) -> Plan:
             of the ten, in half as much time again; half of it seven.
 
     Raises:
+        BadInput: for an epsilon that is not positive.
         Unsupported: beyond 62,500 pairs of points.
     """
     positive("epsilon", epsilon)

@@ -28,7 +28,7 @@ def solve(problem: MatchingProblem, *, rank: int = 10, iterations: int = 100, se
     Args:
         rank: columns of the factors, at most the number of points in the smaller space.
         iterations: of the descent at most. Dykstra's iteration, within each, runs until the marginals are off by 1e-7 in
-            total (POT's default: 1e-3), 1,000 times at most.
+            total (POT's default: 1e-3), 300 times at most.
         seed: of the factors to start from.
 
     Raises:
@@ -55,7 +55,7 @@ def solve(problem: MatchingProblem, *, rank: int = 10, iterations: int = 100, se
     with unwarned():
         q, r, g = ot.gromov.lowrank_gromov_wasserstein_samples(
             x / spread, y / spread, a, b, rank=rank, rescale_cost=False, seed_init=seed,
-            numItermax=iterations, stopThr_dykstra=1e-7, numItermax_dykstra=1000,
+            numItermax=iterations, stopThr_dykstra=1e-7, numItermax_dykstra=300,
         )  # fmt: skip
         plan = dense_plan((q / g) @ r.T, iterations)
     return dataclasses.replace(plan, row=x_index[plan.row], column=y_index[plan.column])

@@ -29,6 +29,7 @@ def solve(problem: MatchingProblem, *, epsilon: float = 6e-3, sweeps: int = 20) 
             half of the `blobs` of 40 to 100 points ended with marginals that are off by 0.03 to 1.
 
     Raises:
+        BadInput: for an epsilon that is not positive.
         Unsupported: beyond 62,500 pairs of points.
     """
     positive("epsilon", epsilon)
