@@ -515,7 +515,7 @@ def test_pots_warm_start_of_entropic_plans_is_none():
                 epsilon=0.02, max_iter=61, tol=0, numItermax=5, warmstart=warm,
             )  # fmt: skip
         errors.append(np.abs(plan.sum(axis=0) - spaces.y_weights).sum())
-    assert errors[1] > 0.1 * errors[0]
+    assert errors[1] > 0.5 * errors[0]
 
 
 def test_pots_rescaled_costs_make_another_problem():
