@@ -34,7 +34,7 @@ import psutil
 
 from breakeven import devices, registry, worker
 from breakeven.cell import PREPARE_SECONDS, end, environment
-from breakeven.contract import BadInput, Unsupported
+from breakeven.contract import BadInput, Contest, Unsupported
 
 IMPORT = "is imported without changing global state"
 ANSWERS = "answers every probe"
@@ -112,7 +112,7 @@ def check(listing: registry.Listing, device: str = "cpu", *, call_seconds: float
     ]
     by_function: dict[str, list[Finding]] = {}
     for problem, variant, options in entrants:
-        contests = [sweep.contest for sweep in sweeps if sweep.contest.problem == problem]
+        contests = _strictest([sweep.contest for sweep in sweeps if sweep.contest.problem == problem])
         job = {
             "module": listing.entry.module,
             "source": listing.entry.source(),
@@ -150,6 +150,20 @@ def _excused(findings: list[Finding]) -> list[Finding]:
             one = dataclasses.replace(one, outcome="failed", detail=NO_FAULT_SEEN)
         excused.append(one)
     return excused
+
+
+def _strictest(contests: list[Contest]) -> list[Contest]:
+    """Those that ask for something which no other one asks for as well: each costs a run over all probes."""
+
+    def covers(one: Contest, other: Contest) -> bool:
+        tight = all(one.subject_to.get(name, math.inf) <= limit for name, limit in other.subject_to.items())
+        return one.given == other.given and tight
+
+    kept: list[Contest] = []
+    for contest in sorted(contests, key=lambda contest: -len(contest.subject_to)):
+        if not any(covers(other, contest) for other in kept):
+            kept.append(contest)
+    return kept
 
 
 def _summarise(observations: list[dict]) -> list[Finding]:

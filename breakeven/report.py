@@ -83,6 +83,8 @@ def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport
     lines = []
     for axis in reversed(contest.axes):
         for line in winmap.lines(ordered, axis):
+            if len(line.points) < 2 and len(contest.axes) > 1:
+                continue  # along another axis there is more to say
             found = break_even(line.points, line.rank_by)
             lines.append(LineReport(line, found, sentence(line, found)))
     verdicts = tuple(winmap.verdict(record) for record in ordered)
