@@ -134,7 +134,8 @@ def list_(track: str | None, as_json: bool) -> None:
     out.print(table)
     for item in listings:
         if item.error and item.entry.track in tracks:
-            out.print(f"[yellow]not available[/] {item.entry.path} ({item.entry.role}): {item.error}", soft_wrap=True)
+            what = "not installed" if item.extra else "not available"
+            out.print(f"[yellow]{what}[/] {item.entry.path} ({item.entry.role}): {item.error}", soft_wrap=True)
 
 
 @command(
@@ -201,12 +202,13 @@ def run(
     if limit:
         limits = dataclasses.replace(limits, call_seconds=limit)
     store, listings = Store(results or sweep.results_folder()), registry.catalogue()
-    for item in listings:
-        if item.error and not as_json:
-            err.print(f"[yellow]left out[/] {item.entry.path}: {item.error}", soft_wrap=True)
     if not within > 1:
         raise BadInput(f"--within {within:g}: give a factor above 1, such as 1.25")
     chosen = registry.sweeps(contest)
+    tracks = {one.contest.track for one in chosen}
+    for item in listings:
+        if item.error and not item.extra and item.entry.track in tracks and not as_json:
+            err.print(f"[yellow]left out[/] {item.entry.path}: {item.error}", soft_wrap=True)
     if methods and len(chosen) > 1:
         chosen = [one for one in chosen if _enters(one, methods, listings)] or chosen
     if executor == "slurm":

@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import traceback
 import typing
 
 import platformdirs
+from packaging import requirements
 
 from breakeven.contract import BadInput, Contest
 
@@ -58,7 +60,11 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-    """What the catalogue knows of an entry; ``error`` says why it could not be imported."""
+    """What the catalogue knows of an entry.
+
+    ``error`` says why it could not be imported, and ``extra`` names the extra of this project to install, where that is all
+    that is missing: a peer which is not there is no fault.
+    """
 
     entry: Entry
     title: str = ""
@@ -72,6 +78,7 @@ class Listing:
     real: bool = False
     sizes: typing.Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)
     error: str = ""
+    extra: str = ""
 
     @property
     def faults(self) -> str:
@@ -122,8 +129,12 @@ def catalogue() -> list[Listing]:
         name = hashlib.sha256(f"{core} {sys.version} {sys.prefix} {entry} {entry.source()}".encode()).hexdigest()[:20]
         file = cache / f"{name}.json"
         try:
-            cached[entry] = _listing(entry, json.loads(file.read_text()))
+            facts = json.loads(file.read_text())
         except (OSError, ValueError):
+            facts = None
+        if facts and all(_version(package) == version for package, version in facts["packages"].items()):
+            cached[entry] = _listing(entry, facts)
+        else:
             missing.append((entry, file))
     for entry, facts in _describe([entry for entry, _ in missing]).items():
         cached[entry] = _listing(entry, facts)
@@ -323,6 +334,17 @@ def _version(distribution: str) -> str | None:
         return None
 
 
+def _extras() -> dict[str | None, str]:
+    """The extra of this project that a distribution is part of, for those that nothing but an extra asks for."""
+    found = {}
+    for text in importlib.metadata.requires("breakeven") or []:
+        wanted = requirements.Requirement(text)
+        for extra in re.findall(r"extra == ['\"]([^'\"]+)", str(wanted.marker or "")):
+            if extra != "test":
+                found[wanted.name] = extra
+    return found
+
+
 def main() -> None:
     """Describe the modules named in the second argument, one JSON line each, on the descriptor named in the first."""
     with open(int(sys.argv[1]), "w") as answers:
@@ -332,9 +354,11 @@ def main() -> None:
                 line = json.dumps(facts)
             except BaseException as error:
                 package = error.name if isinstance(error, ModuleNotFoundError) else None
+                extra = _extras().get(package, "")
                 hint = f"; install it with: python -m pip install {package}" if package else ""
-                traceback.print_exc()
-                line = json.dumps({"error": f"{type(error).__name__}: {error}{hint}"})
+                if not extra:
+                    traceback.print_exc()
+                line = json.dumps({"error": f"{type(error).__name__}: {error}{hint}", "extra": extra})
             answers.write(line + "\n")
             answers.flush()
 

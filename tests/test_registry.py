@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import adapters
 import pytest
 
 from breakeven import registry
@@ -19,8 +20,35 @@ def test_listing_imports_no_heavy_library():
 
 
 def test_every_adapter_and_data_set_of_the_repository_can_be_imported():
-    broken = {item.entry.path: item.error for item in registry.catalogue() if item.error}
+    broken = {item.entry.path: item.error for item in registry.catalogue() if item.error and not item.extra}
     assert broken == {}
+
+
+PEER = """
+from breakeven.contract import adapter
+from breakeven.problems.lp import LPBatch, LPSolution
+raise ModuleNotFoundError("No module named 'jax', which is in the extra 'peers'", name={package!r})
+"""
+
+
+def test_only_what_an_extra_brings_may_be_missing(tmp_path, monkeypatch):
+    sources = {"peer": PEER.format(package="ott-jax"), "broken": PEER.format(package="numpy")}
+    points = {f"lp/{name}": f"written.{name}" for name in sources}
+    adapters.distribution(tmp_path, "written", {"breakeven.methods": points}, **sources)
+    adapters.on_path(tmp_path, monkeypatch)
+    found = {item.entry.name: item for item in registry.catalogue() if item.entry.distribution == "written"}
+    assert {name: item.extra for name, item in found.items()} == {"peer": "peers", "broken": ""}
+    assert found["peer"].error.endswith("install it with: python -m pip install ott-jax")
+
+
+def test_the_catalogue_asks_again_when_a_package_has_another_version(monkeypatch):
+    before = registry.find("method", "lp/simplex", registry.catalogue()).packages["highspy"]
+    asked = []
+    monkeypatch.setattr(registry, "_version", lambda name: "0.0" if name == "highspy" else before)
+    monkeypatch.setattr(registry, "_describe", lambda entries: asked.extend(entries) or {})
+    with pytest.raises(KeyError):
+        registry.catalogue()
+    assert "lp/simplex" in {entry.path for entry in asked}
 
 
 def test_every_contest_has_its_baseline_and_at_least_one_method():
