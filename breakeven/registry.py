@@ -52,10 +52,16 @@ class Entry:
         return f"{self.track}/{self.name}"
 
     def source(self) -> str:
-        """A hash of the code that decides how this entry behaves: its file, and the track's kernels and private helpers."""
+        """A hash of the code that decides how this entry behaves: its file, the track's kernels and private helpers, and for a
+        baseline or a data set the methods' kernels where one of these imports them."""
         folder = pathlib.Path(self.file).parent
         shared = [] if self.distribution else sorted([*folder.glob("_*.py"), *folder.glob("kernels/**/*.py")])
-        return _hash_files([pathlib.Path(self.file), *shared])
+        files = [pathlib.Path(self.file), *shared]
+        kernels = f"breakeven.methods.{self.track}.kernels"
+        if self.role != "method" and any(kernels.encode() in file.read_bytes() for file in files):
+            methods = pathlib.Path(next(iter(importlib.import_module("breakeven.methods").__path__)))
+            files += sorted(methods.glob(f"{self.track}/kernels/**/*.py"))
+        return _hash_files(files)
 
 
 @dataclasses.dataclass(frozen=True)

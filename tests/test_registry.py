@@ -133,3 +133,16 @@ def test_a_changed_file_is_a_changed_source(tmp_path, monkeypatch):
     before = entry.source()
     (tmp_path / "good.py").write_text(GOOD + "# changed\n")
     assert entry.source() != before
+
+
+@pytest.mark.parametrize("text", ["from breakeven.methods.toy.kernels import cpu", "import numpy"])
+def test_a_baseline_depends_on_the_methods_kernels_that_it_imports(text, tmp_path, monkeypatch):
+    kernel, baseline = tmp_path / "methods/toy/kernels/cpu.py", tmp_path / "baselines/toy/classic.py"
+    for file, content in ((kernel, ""), (baseline, text)):
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
+    monkeypatch.setattr("breakeven.methods.__path__", [str(tmp_path / "methods")])
+    entry = registry.Entry("baseline", "toy", "classic", "classic", str(baseline))
+    before = entry.source()
+    kernel.write_text("# changed")
+    assert (entry.source() != before) == ("toy" in text)
