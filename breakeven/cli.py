@@ -373,9 +373,12 @@ def new(method, baseline):
 @_results
 @_json
 def doctor(results, as_json):
-    """Describe the machine: fingerprint, measured limits, timer, noise, and what cannot run here and why."""
-    answer = report.machine_report(Store(results or sweep.results_folder()))
-    return _print_json(answer) if as_json else report.print_machine(out, answer)
+    """Describe the machine: what it is and reaches, which differences it resolves and what stands in the way, and what
+    cannot run here and why. Takes some ten seconds."""
+    from breakeven import doctor as examination
+
+    answer = examination.examine(Store(results or sweep.results_folder()))
+    return _print_json(answer) if as_json else examination.print_examination(out, answer)
 
 
 @command(

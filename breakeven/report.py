@@ -3,8 +3,6 @@
 import dataclasses
 import itertools
 import math
-import statistics
-import time
 from collections.abc import Sequence
 
 import pandas
@@ -12,10 +10,10 @@ import rich.box
 import rich.console
 import rich.table
 
-from breakeven import devices, registry, winmap
+from breakeven import winmap
 from breakeven.contract import Contest, Metric
 from breakeven.crossing import BreakEven, Crossing, break_even
-from breakeven.records import Record, Store
+from breakeven.records import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,43 +260,6 @@ def frame(records: Sequence[Record]) -> pandas.DataFrame:
     return pandas.DataFrame([{name: _encodable(value) for name, value in row.items()} for row in rows])
 
 
-def machine_report(store: Store) -> dict:
-    """The machine's fingerprint, measured limits and noise, and what cannot run on it and why."""
-    machine = devices.this_machine()
-    records = store.newest(machine=machine.name)
-    alarms, pairs = winmap.false_alarms(records)
-    listings = registry.catalogue()
-    return {
-        "machine": machine.name,
-        "title": machine.title,
-        **dataclasses.asdict(machine),
-        "limits": {"cpu": devices.measured_limits()},
-        "timer_seconds": _timer_cost(),
-        "records": len(records),
-        "false_alarms": alarms,
-        "a_a_cells": pairs,
-        "noise_floor": winmap.noise_floor(records),
-        "not_available": {item.entry.path: item.error for item in listings if item.error},
-    }
-
-
-def print_machine(out: rich.console.Console, answer: dict) -> None:
-    limits = answer["limits"]["cpu"]
-    out.print(f"[bold]{answer['title']}[/], {answer['memory_gib']} GiB, {answer['system']}; folder {answer['machine']}")
-    out.print(f"GPUs: {', '.join(answer['gpus']) or 'none; CUDA kernels are only simulated and compiled in the tests'}")
-    out.print(
-        f"copy bandwidth {limits['copy_gb_per_s']:.1f} GB/s; matrix product "
-        f"{limits['matmul_float64_gflop_per_s']:.0f} GFLOP/s in float64, {limits['matmul_float32_gflop_per_s']:.0f} in float32"
-    )
-    out.print(f"reading the clock costs {answer['timer_seconds'] * 1e9:.0f} ns")
-    if answer["noise_floor"] is None:
-        out.print("noise: unknown yet; it comes from A/A cells, which every `breakeven run` measures")
-    else:
-        out.print(noise_sentence(answer["noise_floor"], (answer["false_alarms"], answer["a_a_cells"])))
-    for path, reason in answer["not_available"].items():
-        out.print(f"[yellow]not available[/] {path}: {reason}", soft_wrap=True)
-
-
 def noise_sentence(floor: float | None, alarms: tuple[int, int]) -> str:
     told = (
         "too few A/A cells to say what is noise here"
@@ -381,11 +342,3 @@ def _instance(record: Record) -> str:
 def _last_axis(contest: Contest, record: Record) -> float:
     value = record.sizes.get(contest.axes[-1], record.problem.get(contest.axes[-1], 0))
     return 0.0 if isinstance(value, str) else float(value)
-
-
-def _timer_cost() -> float:
-    costs = []
-    for _ in range(1000):
-        start = time.perf_counter()
-        costs.append(time.perf_counter() - start)
-    return statistics.median(costs)
