@@ -101,7 +101,15 @@ class Line:
 
 
 def verdict(record: Record) -> CellVerdict:
-    """Who won a cell."""
+    """Who won a cell. A record never changes, so that the answer is kept with it: many parts of a report ask."""
+    known = vars(record).get("_verdict")
+    if known is None:
+        known = _verdict(record)
+        object.__setattr__(record, "_verdict", known)
+    return known
+
+
+def _verdict(record: Record) -> CellVerdict:
     method, baseline, metric = record.method, record.baseline, record.rank_by
     if method.status not in ("ok", *LOST) or baseline.status not in ("ok", *LOST):
         decided = _incomparable(method, baseline)

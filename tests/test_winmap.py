@@ -37,6 +37,15 @@ def test_a_duel_has_a_winner(ratio, winner, sign):
     assert found.method_seconds / found.baseline_seconds == pytest.approx(found.ratio, rel=0.1)
 
 
+def test_a_verdict_is_found_once_and_belongs_to_its_record_alone():
+    one = record(blocks=duel(0.5))
+    assert winmap.verdict(one) is winmap.verdict(one)
+    other = dataclasses.replace(one, method=dataclasses.replace(METHOD, status="wrong", reason="off"))
+    assert (winmap.verdict(one).winner, winmap.verdict(other).winner) == ("pdhg", "simplex")
+    assert one == record(blocks=one.blocks)
+    assert "_verdict" not in dataclasses.asdict(one)
+
+
 def test_too_few_blocks_leave_it_undecided():
     found = winmap.verdict(record(blocks=duel(1.3)[:1]))
     assert (found.winner, found.sign) == ("undecided", 0)
