@@ -153,7 +153,7 @@ def _read(path: pathlib.Path) -> Iterator[Record]:
             continue
         try:
             yield _from_dict(_decode(json.loads(line)))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             warnings.warn(f"{path}:{number}: not a whole record, skipped ({error})", stacklevel=3)
 
 

@@ -8,6 +8,7 @@ import abc
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import itertools
 import os
 import pathlib
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import time
 import typing
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from breakeven import devices, registry
 from breakeven.cell import Cell, Limits, measure
@@ -112,6 +114,41 @@ def _grids(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing
     if choice.profile not in PROFILES:
         raise registry.unknown("profile", choice.profile, list(PROFILES))
     return list(getattr(sweep, choice.profile))
+
+
+def measured_between(cells: Sequence[Cell], records: Iterable[Record], grids: Iterable[Grid]) -> list[Cell]:
+    """Cells at sizes that refinement has added to a plan: each lies on a line of planned cells, between two of them.
+
+    Args:
+        cells: the plan.
+        records: of any cells; those of other devices, threads or methods are passed over, and so is what is no whole record.
+        grids: all that the contest sweeps, in whichever profile: their sizes are nobody's refinement.
+    """
+    swept = {(grid.dataset, name, value) for grid in grids for name, values in grid.sizes.items() for value in values}
+    lines: dict[tuple, dict[float, Cell]] = {}
+    for cell in cells:
+        for name in cell.sizes:
+            place = _place(cell.contest.path, cell.method.name, cell.dataset.entry.name, cell, name)
+            lines.setdefault(place, {})[cell.sizes[name]] = cell
+    found: dict[tuple, Cell] = {}
+    for record in records:
+        with contextlib.suppress(AttributeError, TypeError):  # a record of which the fields are not what they should be
+            for name, value in record.sizes.items():
+                line = lines.get(_place(record.contest, record.method.name, record.dataset, record, name), {})
+                numbers = [size for size in line if not isinstance(size, str)]
+                if (record.dataset, name, value) in swept or len(numbers) < 2:
+                    continue
+                if min(numbers) < value < max(numbers) and value not in line:
+                    cell = line[numbers[0]]
+                    cell = dataclasses.replace(cell, sizes={**cell.sizes, name: value})
+                    found[(cell.method.name, cell.dataset.entry.name, cell.seed, str(cell.sizes))] = cell
+    return list(found.values())
+
+
+def _place(contest: str, method: str, dataset: str, of: Cell | Record, moving: str) -> tuple:
+    """What cells have in common that differ in one size alone."""
+    fixed = frozenset((name, value) for name, value in of.sizes.items() if name != moving)
+    return contest, method, dataset, of.seed, of.device, of.threads, moving, fixed
 
 
 def _difficulty(sizes: Mapping) -> tuple:
@@ -259,6 +296,9 @@ class Sweep(abc.ABC):
     A subclass names its ``contest``, the grids of the ``quick`` and the ``full`` profile, and in ``of_a_file`` the sizes to
     sweep on a user's own file. asv's parameters are the entrant, the problem and, where the last axis is asked of the data
     set, its size. The profile, device and threads come from ``BREAKEVEN_PROFILE``, ``_DEVICE`` and ``_THREADS``.
+
+    Sizes that `--refine` has measured on this machine are parameters as well, from the next discovery on. asv counts
+    parameters by their position, so nothing should be refined while it runs.
     """
 
     @property
@@ -284,8 +324,8 @@ class Sweep(abc.ABC):
             setattr(cls, track.__name__, track)
 
     @classmethod
-    def cells_by_parameters(cls) -> dict[tuple, Cell]:
-        """This environment's cells, by asv's parameters."""
+    def cells_by_parameters(cls, listings: list[registry.Listing] | None = None) -> dict[tuple, Cell]:
+        """This environment's cells, by asv's parameters; of a catalogue as it is now, or as it was."""
         choice = Choice(
             profile=os.environ.get("BREAKEVEN_PROFILE", "quick"),
             device=os.environ.get("BREAKEVEN_DEVICE", "cpu"),
@@ -293,20 +333,37 @@ class Sweep(abc.ABC):
         )
         axis = cls.contest.axes[-1]
         cells = {}
-        for cell in plan(cls, choice, registry.catalogue()):
+        planned = plan(cls, choice, registry.catalogue() if listings is None else listings)
+        for cell in sorted([*planned, *cls._refined(planned)], key=lambda cell: _difficulty(cell.sizes)):
             rest = " ".join(str(v) if isinstance(v, str) else f"{k}={v}" for k, v in cell.sizes.items() if k != axis)
             problem = f"{cell.dataset.entry.name} {rest} seed={cell.seed}"
             size = cell.sizes.get(axis, 0)
             cells[cell.method.name, problem, f"{size:g}" if isinstance(size, float) else size] = cell
         return cells
 
+    @classmethod
+    def _refined(cls, planned: Sequence[Cell]) -> list[Cell]:
+        """What refinement has added by the records of this machine; none where they cannot be read, which asv must survive."""
+        try:
+            with warnings.catch_warnings(action="ignore"):  # torn lines: `run` tells of them
+                known = cls._store().newest(cls.contest.path, devices.this_machine().name)
+            return measured_between(planned, known, [*cls.quick, *cls.full])
+        except Exception as error:
+            print(f"{cls.contest.path}: sizes of --refine are left out: {error}", file=sys.stderr)
+            return []
+
+    @classmethod
+    def _store(cls) -> Store:
+        return Store(results_folder(sys.modules[cls.__module__].__file__))
+
     def setup(self, method: str, problem: str, size: int) -> None:
         cell = self.cells_by_parameters().get((method, problem, size))
         if cell is None:
             raise NotImplementedError("this combination is not in the sweep")
         profile = os.environ.get("BREAKEVEN_PROFILE", "quick")
-        store = Store(results_folder(sys.modules[type(self).__module__].__file__))
-        (self.record,) = run([cell], store, DEFAULT_LIMITS[profile], on_wait=lambda text: print(text, file=sys.stderr))
+        (self.record,) = run(
+            [cell], self._store(), DEFAULT_LIMITS[profile], on_wait=lambda text: print(text, file=sys.stderr)
+        )
         if self.record.status != "ok":
             # asv has one kind of failure for all; ours are told apart in the record, and must not stop `asv publish`.
             raise NotImplementedError(f"{self.record.status}: {self.record.method.reason}")
@@ -333,15 +390,31 @@ class Sweep(abc.ABC):
     track_peak_memory.unit = "bytes"
 
 
+@functools.cache
+def _catalogue() -> list[registry.Listing]:
+    """One for all contests of a discovery: what cannot be imported is tried anew for each catalogue, which takes seconds."""
+    return registry.catalogue()
+
+
 class _Parameters:
-    """asv's parameter grid, made when asv asks: importing a benchmark module must stay cheap and cannot fail."""
+    """asv's parameter grid, made when asv asks: importing a benchmark module must stay cheap and cannot fail.
+
+    asv asks many times for each benchmark, and must get the same answer: it is made once per process and environment.
+    """
 
     def __init__(self, sweep: type[Sweep]):
         self._sweep = sweep
+        self._known: dict[tuple, list[list]] = {}
 
     def _lists(self) -> list[list]:
+        chosen = tuple(os.environ.get(f"BREAKEVEN_{name}") for name in ("PROFILE", "DEVICE", "THREADS", "RESULTS"))
+        if chosen not in self._known:
+            self._known[chosen] = self._made()
+        return self._known[chosen]
+
+    def _made(self) -> list[list]:
         try:
-            cells = self._sweep.cells_by_parameters()
+            cells = self._sweep.cells_by_parameters(_catalogue())
         except BadInput as error:  # raised here, it would take every other track's benchmarks with it
             print(f"{self._sweep.contest.path} is left out: {error}", file=sys.stderr)
             cells = {}

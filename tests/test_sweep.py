@@ -1,6 +1,9 @@
 """Sweeps resume, take turns, imply what is known, and show asv the cells that the command line measures."""
 
 import dataclasses
+import json
+import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -223,3 +226,80 @@ def test_asv_sees_the_same_cells():
     methods, problems, sizes = strong_branching.params
     assert all((m, p, s) in cells or m for m in methods for p in problems for s in sizes)
     assert {value for values in (methods, problems) for value in values} == {v for key in cells for v in key[:2]}
+
+
+# -- sizes that refinement has added ----------------------------------------------------------------------------------
+
+
+def record_at(cell: Cell, **changes) -> Record:
+    made = Record(
+        key=cell.key, contest=cell.contest.path, dataset=cell.dataset.entry.name, sizes=dict(cell.sizes), seed=cell.seed,
+        device=cell.device, threads=cell.threads, given={}, method=Side(cell.method.name), baseline=Side(cell.baseline.name),
+        machine=sweep.devices.this_machine().name,
+    )  # fmt: skip
+    return dataclasses.replace(made, **changes)
+
+
+def test_sizes_measured_between_those_of_a_plan_are_added_to_it(cell):
+    planned, grids = [cell(1), cell(100), cell(1, "other")], [sweep.Grid("data", size=(1, 30, 100))]
+
+    def added(*records):
+        return [(one.method.name, one.sizes["size"]) for one in sweep.measured_between(planned, records, grids)]
+
+    assert added(*(record_at(cell(size)) for size in (1, 7, 7, 30, 100, 500))) == [("new", 7)]
+    assert added(record_at(cell(7), sizes={"size": 2.5})) == [("new", 2.5)]
+    assert added(record_at(cell(7, "other"))) == []  # a line of one size has no inside
+    for elsewhere in ({"device": "cuda:0"}, {"threads": 2}, {"seed": 1}, {"contest": "lp/other"}, {"dataset": "more"}):
+        assert added(record_at(cell(7), **elsewhere)) == []
+    (one,) = sweep.measured_between(planned, [record_at(cell(7))], grids)
+    assert one == cell(7)
+
+
+@pytest.mark.parametrize(
+    "sizes", [None, 3, {"size": "7"}, {"size": [7]}, {"size": None}, {}, {"size": True, "odd": {}}]
+)
+def test_a_record_with_odd_sizes_adds_nothing(cell, sizes):
+    assert sweep.measured_between([cell(1), cell(100)], [record_at(cell(7), sizes=sizes)], []) == []
+
+
+def discovered(results) -> dict[str, list[list[str]]]:
+    """asv's own discovery of this suite, in a process of its own: each benchmark's parameters."""
+    code = "import sys; from asv_runner.discovery import list_benchmarks; list_benchmarks('benchmarks', sys.stdout)"
+    root = pathlib.Path(sweep.__file__).parents[1]
+    environment = os.environ | {"BREAKEVEN_RESULTS": str(results), "BREAKEVEN_THREADS": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {one["name"]: one["params"] for one in json.loads(ran.stdout)}
+
+
+def test_asv_discovers_refined_sizes_and_survives_broken_records(tmp_path, monkeypatch):
+    monkeypatch.setenv("BREAKEVEN_THREADS", "1")
+    (strong_branching,) = registry.sweeps("lp/strong_branching")
+    name = "lp.StrongBranching.track_seconds"
+    before = discovered(tmp_path)[name]
+    planned = sweep.plan(strong_branching, sweep.Choice(threads=1), registry.catalogue())
+    template = next(one for one in planned if one.method.name == "batched_pdhg" and one.sizes.get("rows") == 100)
+    assert "rows=150" not in str(before)
+    assert "6" not in before[2]
+    store = Store(tmp_path)
+    for changed in ({"batch": 6}, {"rows": 150}):
+        store.append(record_at(dataclasses.replace(template, sizes={**template.sizes, **changed})))
+    path = store.path(sweep.devices.this_machine().name, "lp/strong_branching")
+    with path.open("a") as file:
+        file.write('{"torn": \n[1, 2]\n"text"\n')
+    after = discovered(tmp_path)[name]
+    assert set(after[2]) - set(before[2]) == {"6"}
+    assert set(after[1]) - set(before[1]) == {f"'set_cover rows=150 seed={template.seed}'"}
+    monkeypatch.setenv("BREAKEVEN_RESULTS", str(tmp_path))
+    found = strong_branching.cells_by_parameters()
+    assert found["batched_pdhg", f"set_cover rows=100 seed={template.seed}", 6].sizes == {"rows": 100, "batch": 6}
+
+    path.unlink()
+    path.mkdir()  # nothing that can be read
+    assert discovered(tmp_path)[name] == before
