@@ -129,7 +129,7 @@ def catalogue() -> list[Listing]:
     """What every adapter and data set says of itself, or why it cannot be imported."""
     known = entries()
     cache = cache_folder() / "catalogue"
-    core = _hash_files([pathlib.Path(__file__), *sorted(pathlib.Path(__file__).parent.glob("problems/*.py"))])
+    core = _hash_files([pathlib.Path(__file__), *sorted(pathlib.Path(__file__).parent.glob("problems/**/*.py"))])
     cached, missing = {}, []
     for entry in known:
         name = hashlib.sha256(f"{core} {sys.version} {sys.prefix} {entry} {entry.source()}".encode()).hexdigest()[:20]
@@ -260,7 +260,9 @@ def _hash_files(paths: list[pathlib.Path]) -> str:
 def judge_source(track: str) -> str:
     """A hash of the code that defines and judges a track's problems."""
     folder = pathlib.Path(__file__).parent / "problems"
-    return _hash_files([folder / "__init__.py", folder / f"{track}.py"])
+    return _hash_files(
+        [folder / "__init__.py", *sorted(folder.glob(f"{track}.py")), *sorted(folder.glob(f"{track}/*.py"))]
+    )
 
 
 def _listing(entry: Entry, facts: dict) -> Listing:

@@ -1,16 +1,20 @@
 """Every known cheat is caught by the rule that names it, an honest adapter passes them all, and so does every adapter here."""
 
 import concurrent.futures
+import dataclasses
 import re
+import types
 
 import adapters
 import pytest
+import torch
 
 from breakeven import check, devices, registry
 from breakeven.check import ANEW, ANSWERS, CLOCKS, GLOBALS, IDLE, IMPORT, PLACE, PRECISE, READY, RIGHT, SAME, TAKES
 
 from breakeven.check import TIGHTER, UNCHANGED, WRITTEN  # isort: skip
 from breakeven.contract import Contest  # isort: skip
+from breakeven.problems.bayesopt import Trace  # isort: skip
 
 START = """
 import dataclasses, os, subprocess, sys, threading, time
@@ -348,3 +352,13 @@ def test_a_contest_that_asks_for_no_more_than_another_is_not_checked_again():
     assert check._strictest(asked) == [loss]
     tighter, tolerant = contest("tighter", {"marginals": 1e-9}), contest("tolerant", {"loss": 1.0}, tolerance=0.1)
     assert check._strictest([*asked, tighter, tolerant]) == [loss, tighter, tolerant]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_what_was_measured_during_a_call_may_differ_between_two_answers_and_nothing_else(device):
+    trace = Trace(torch.zeros(2, 3), torch.zeros(2), torch.tensor([1.0, 2.0]), recommended=0)
+    examination = types.SimpleNamespace(device=device)
+    later = dataclasses.replace(trace, waited=trace.waited + 1)
+    assert check._Examination._unlike(examination, trace, later) == ""
+    other = dataclasses.replace(later, y=trace.y + 1)
+    assert check._Examination._unlike(examination, trace, other) == "y differs"

@@ -146,3 +146,15 @@ def test_a_baseline_depends_on_the_methods_kernels_that_it_imports(text, tmp_pat
     before = entry.source()
     kernel.write_text("# changed")
     assert (entry.source() != before) == ("toy" in text)
+
+
+def test_the_judge_of_a_track_may_be_a_package(tmp_path, monkeypatch):
+    file, package = tmp_path / "problems/line.py", tmp_path / "problems/plane"
+    package.mkdir(parents=True)
+    for path in (tmp_path / "problems/__init__.py", file, package / "__init__.py", package / "distances.py"):
+        path.write_text("")
+    monkeypatch.setattr(registry, "__file__", str(tmp_path / "registry.py"))
+    before = {track: registry.judge_source(track) for track in ("line", "plane")}
+    (package / "distances.py").write_text("# changed")
+    assert registry.judge_source("line") == before["line"]
+    assert registry.judge_source("plane") != before["plane"]
