@@ -11,10 +11,10 @@ import scipy.sparse
 import torch
 
 from breakeven.contract import Unsupported, adapter
-from breakeven.methods.gromov_wasserstein.kernels.alternation import alternate, descend
+from breakeven.methods.gromov_wasserstein.kernels.descent import descend_costs, descend_features
 from breakeven.methods.gromov_wasserstein.kernels.features import DENSE, features_of
 from breakeven.methods.gromov_wasserstein.kernels.sinkhorn import Scaling
-from breakeven.methods.gromov_wasserstein.kernels.transport import north_west
+from breakeven.methods.gromov_wasserstein.kernels.transport import sorted_vertex
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 
 TEMPERATURES = tuple(4.0 * 0.5**k for k in range(8))  # of the potentials from which the first vertex is looked for
@@ -39,15 +39,15 @@ def solve(problem: MatchingProblem) -> Plan:
 
 def _of_points(problem: MatchingProblem) -> Plan:
     x, y = features_of(problem)
-    row, column, mass = _sorted_vertex(x.squares, y.squares, x.weights, y.weights)
+    row, column, mass = sorted_vertex(x.squares, y.squares, x.weights, y.weights)
     z = (x.points[row] * mass[:, None]).T @ y.points[column]
     scaling = Scaling(x, y)
     for epsilon in TEMPERATURES:
         scaling.set(z, epsilon)
         scaling.sweep(5)
-    match = alternate(x, y, z, scaling.potentials())
+    match = descend_features(x, y, z, scaling.potentials())
     row, column, mass = match.vertex[:3]
-    return Plan(*map(torch.from_numpy, (x.index[row], y.index[column], mass)), match.updates)
+    return Plan(*map(torch.from_numpy, (x.index[row], y.index[column], mass)), match.steps)
 
 
 def _of_costs(problem: MatchingProblem) -> Plan:
@@ -63,16 +63,9 @@ def _of_costs(problem: MatchingProblem) -> Plan:
         for weights, some in zip((problem.x_weights, problem.y_weights), used, strict=True)
     )
     x_costs, y_costs = (costs.numpy()[np.ix_(some, some)] for costs, some in zip(problem.costs(), used, strict=True))
-    row, column, mass = _sorted_vertex(x_costs @ a, y_costs @ b, a, b)
+    row, column, mass = sorted_vertex(x_costs @ a, y_costs @ b, a, b)
     plan = scipy.sparse.csr_array((mass, (row, column)), shape=(len(a), len(b)))
     spread = 0.1 * np.sqrt((a @ x_costs**2 @ a) * (b @ y_costs**2 @ b))
-    plan, steps = descend(x_costs, y_costs, plan, a, b, np.zeros(len(b)), spread)
+    plan, steps = descend_costs(x_costs, y_costs, plan, a, b, np.zeros(len(b)), spread)
     entries = plan.tocoo()
     return Plan(*map(torch.from_numpy, (used[0][entries.row], used[1][entries.col], entries.data)), steps)
-
-
-def _sorted_vertex(x_means: np.ndarray, y_means: np.ndarray, a: np.ndarray, b: np.ndarray):
-    """The vertex that is cheapest for ``-x_means_i y_means_j``: both sides in the same order."""
-    x_order, y_order = np.argsort(x_means, kind="stable"), np.argsort(y_means, kind="stable")
-    rows, columns, mass = north_west(a[x_order], b[y_order])
-    return x_order[rows], y_order[columns], mass

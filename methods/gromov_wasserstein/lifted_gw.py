@@ -8,18 +8,17 @@ biased dot products that need not be stored, and ``Z = Gamma`` (Houry, Feydy and
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse
 import torch
 
 from breakeven.contract import adapter
-from breakeven.methods.gromov_wasserstein.kernels.alternation import (
-    STEPS,
+from breakeven.methods.gromov_wasserstein.kernels.descent import (
     Match,
-    alternate,
-    descend,
+    descend_costs,
+    descend_features,
     potentials_for_costs,
 )
 from breakeven.methods.gromov_wasserstein.kernels.features import DENSE, Features, features_of
@@ -28,11 +27,14 @@ from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 
 COARSE = tuple(4.0 * 0.5**k for k in range(8))  # epsilon from stage to stage, where both spaces have a mean square of 1
 FINE = (0.12, 0.03)
-SAME = 0.01  # starts whose Z differ by less than this in every entry are one
-SAMPLE, GROWTH = (
-    250,
-    4,
-)  # points of the sample on which all starts are tried, and how many times as many the next one has
+MISSED, PATIENCE = (
+    0.02,
+    40,
+)  # mass that columns may miss where losses are compared, and how often it is swept until then
+SAME = 0.02  # starts whose Z differ by less than this share are one
+CLOSE = 0.05  # share of the least loss by which starts that are judged exactly may be above it
+SAMPLE = 250  # points of the sample on which all starts are tried
+GROWTH = 4  # how many times as many the next sample has
 
 
 @adapter(
@@ -43,7 +45,7 @@ SAMPLE, GROWTH = (
     packages=("numba", "scipy"),
 )
 def solve(problem: MatchingProblem, *, clip: bool = False, seed: int = 0) -> Plan:
-    """Match a sample from several starts and exactly, then larger samples from the best, then all: a vertex of the polytope.
+    """Match a sample from several starts, then larger samples from the best, then all, and go to a vertex of the polytope.
 
     Memory is linear in the points where costs are squared distances; a vertex for others is improved on the true costs where
     the pairs are no more than 25 million, and is that of their first 20 features where they are.
@@ -61,16 +63,16 @@ def solve(problem: MatchingProblem, *, clip: bool = False, seed: int = 0) -> Pla
     levels = [(x, y)]
     while (size := max(len(side.index) for side in levels[0])) > SAMPLE:
         levels.insert(0, tuple(side.coarse(max(SAMPLE, size // GROWTH), rng) for side in levels[0]))
-    match = _best_start(*levels[0], rng)
-    updates = match.updates
-    for coarse, fine in itertools.pairwise(levels):
-        match = _match(_extended(coarse, fine, match), match.z, FINE)
-        updates += match.updates
-    row, column, mass = match.vertex[:3]
+    scaling, z = _best_start(*levels[0], rng)
+    for finer in levels[1:]:
+        scaling = _extended(scaling, z, *finer)
+        z = scaling.anneal(z, FINE)
+    match = descend_features(x, y, z, scaling.potentials())
+    (row, column, mass), steps = match.vertex[:3], match.steps
     if problem.metric != "sqeuclidean" and len(x.index) * len(y.index) <= DENSE:
-        row, column, mass, steps = _improved(problem, x, y, match)
-        updates += steps
-    return Plan(*map(torch.from_numpy, (x.index[row], y.index[column], mass)), updates)
+        row, column, mass, more = _improved(problem, x, y, match)
+        steps += more
+    return Plan(*map(torch.from_numpy, (x.index[row], y.index[column], mass)), steps)
 
 
 def _starts(x: Features, y: Features, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -83,31 +85,35 @@ def _starts(x: Features, y: Features, rng: np.random.Generator) -> Iterator[np.n
         yield x.axes(count) @ np.linalg.qr(rng.standard_normal((count, count)))[0] @ y.axes(count).T
 
 
-def _best_start(x: Features, y: Features, rng: np.random.Generator) -> Match:
-    """The match of the start that leads to the least loss; starts that annealing has brought together count once."""
-    halfway, reached = len(COARSE) // 2, []
+def _best_start(x: Features, y: Features, rng: np.random.Generator) -> tuple[Scaling, np.ndarray]:
+    """The start that leads to the least loss, annealed, and its Z; starts that annealing has brought together count once."""
+    halfway, apart = len(COARSE) // 2, []
     for start in _starts(x, y, rng):
         scaling = Scaling(x, y)
         z = scaling.anneal(start, COARSE[:halfway])
-        if all(np.abs(z - other).max() > SAME for other, _ in reached):
-            reached.append((z, scaling))
-    tried = [_match(scaling, z, COARSE[halfway:], steps=1) for z, scaling in reached]
-    best = min(tried, key=lambda match: match.loss)
-    return alternate(x, y, best.z, best.vertex.potentials)._replace(smooth=best.smooth)
+        if all(np.linalg.norm(z - other) > SAME * np.linalg.norm(other) for _, other in apart):
+            apart.append((scaling, z))
+    ends = [(scaling, scaling.anneal(z, COARSE[halfway:])) for scaling, z in apart]
+    blurred = np.array([_settled(scaling).moments()[1] for scaling, _ in ends])
+    # What is blurred may be misjudged by a little; to judge exactly what is far worse takes longest.
+    ends = [ends[k] for k in np.flatnonzero(blurred <= blurred.min() + CLOSE * np.abs(blurred.min()))]
+    return min(ends, key=lambda end: descend_features(x, y, end[1], end[0].potentials(), steps=1).loss)
 
 
-def _match(scaling: Scaling, z: np.ndarray, annealing: Sequence[float], steps: int = STEPS) -> Match:
-    """Alternate between Sinkhorn's iteration and ``Z = Gamma`` with a falling epsilon, then from vertex to vertex."""
-    z = scaling.anneal(z, annealing)
-    return alternate(scaling.x, scaling.y, z, scaling.potentials(), steps)
+def _settled(scaling: Scaling) -> Scaling:
+    """Losses say something only of plans whose columns have about their weights."""
+    for _ in range(PATIENCE):
+        if scaling.missed() < MISSED:
+            break
+        scaling.sweep(SWEEPS)
+    return scaling
 
 
-def _extended(coarse: tuple[Features, Features], fine: tuple[Features, Features], match: Match) -> Scaling:
+def _extended(coarse: Scaling, z: np.ndarray, x: Features, y: Features) -> Scaling:
     """Potentials for all points, of those that have been matched: what each would have had among these."""
-    scaling = Scaling(*coarse, match.smooth)
-    scaling.set(match.z, FINE[0])
-    scaling.sweep(SWEEPS)
-    return Scaling(*fine, scaling.potentials_of(coarse[1].place(fine[1].points)))
+    coarse.set(z, FINE[0])
+    coarse.sweep(SWEEPS)
+    return Scaling(x, y, coarse.potentials_of(coarse.y.place(y.points)))
 
 
 def _improved(problem: MatchingProblem, x: Features, y: Features, match: Match):
@@ -118,6 +124,6 @@ def _improved(problem: MatchingProblem, x: Features, y: Features, match: Match):
     )
     plan = scipy.sparse.csr_array((mass, (row, column)), shape=(len(x_costs), len(y_costs)))
     spread = FINE[0] * (x.size * y.size) ** 2 / 2
-    plan, steps = descend(x_costs, y_costs, plan, x.weights, y.weights, potentials_for_costs(x, y, match), spread)
+    plan, steps = descend_costs(x_costs, y_costs, plan, x.weights, y.weights, potentials_for_costs(x, y, match), spread)
     entries = plan.tocoo()
     return entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data, steps

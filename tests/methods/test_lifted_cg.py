@@ -9,7 +9,7 @@ from breakeven.baselines.gromov_wasserstein.conditional_gradient import solve as
 from breakeven.contract import Unsupported
 from breakeven.datasets.gromov_wasserstein.blobs import blobs
 from breakeven.methods.gromov_wasserstein import lifted_cg
-from breakeven.methods.gromov_wasserstein.kernels.alternation import descend
+from breakeven.methods.gromov_wasserstein.kernels.descent import descend_costs
 from breakeven.methods.gromov_wasserstein.lifted_cg import solve
 from breakeven.problems.gromov_wasserstein import METRICS, PRECOMPUTED, MatchingProblem, dense_plan, loss_of
 
@@ -78,7 +78,7 @@ def test_the_loss_falls_from_step_to_step():
     plan = scipy.sparse.csr_array(np.outer(weights, weights))
     losses = []
     for steps in range(1, 8):
-        reached, _ = descend(x, y, plan, weights, weights, np.zeros(15), 0.5, steps)
+        reached, _ = descend_costs(x, y, plan, weights, weights, np.zeros(15), 0.5, steps)
         losses.append(loss_of(problem, dense_plan(reached.toarray(), 0)))
     assert (np.diff(losses) <= 1e-12).all()
     assert losses[-1] < losses[0]

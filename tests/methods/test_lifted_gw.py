@@ -10,6 +10,7 @@ import torch
 from breakeven.baselines.gromov_wasserstein.conditional_gradient import solve as conditional_gradient
 from breakeven.contract import Unsupported
 from breakeven.datasets.gromov_wasserstein.blobs import blobs
+from breakeven.datasets.gromov_wasserstein.digits import digits
 from breakeven.methods.gromov_wasserstein import lifted_gw
 from breakeven.methods.gromov_wasserstein.kernels import features as features_module
 from breakeven.methods.gromov_wasserstein.kernels.features import centred, features
@@ -79,6 +80,15 @@ def test_it_finds_what_is_within_one_percent_of_the_truth(points, metric):
     assert judged["excess_loss"] <= 0.01
     assert judged["marginal_violation"] <= 1e-9
     assert judged["accuracy"] > 0.95
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [digits(points=300, metric="euclidean", seed=1), blobs(points=400, dimension=30, metric="euclidean")],
+    ids=lambda problem: problem.name,
+)
+def test_starts_that_look_alike_or_worse_while_blurred_are_judged_exactly(problem):
+    assert problem.judge(solve(problem))["excess_loss"] <= 0.01
 
 
 @pytest.mark.parametrize(

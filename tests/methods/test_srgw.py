@@ -14,6 +14,7 @@ from breakeven.datasets.gromov_wasserstein.blobs import blobs
 from breakeven.datasets.gromov_wasserstein.noisy_pairs import noisy_pairs
 from breakeven.methods.gromov_wasserstein import srgw
 from breakeven.methods.gromov_wasserstein.kernels import masked
+from breakeven.methods.gromov_wasserstein.kernels.masked_descent import ROUNDING, spaces
 from breakeven.methods.gromov_wasserstein.srgw import solve
 from breakeven.problems.gromov_wasserstein import MatchingProblem
 
@@ -51,7 +52,7 @@ def dense(problem, plan):
 
 
 def states_of(problem, **options):
-    x, y = srgw._spaces(problem)
+    x, y = spaces(problem)
     chosen = {"sides": BOTH, "penalty": masked.PENALTIES["geman_mcclure"], "keep": 0.8, **options}
     return list(srgw.alternate(x, y, srgw.start(x, y, 0), **chosen))
 
@@ -148,14 +149,14 @@ def test_the_objective_never_rises(penalty, kind):
     objectives = np.array([state.objective for state in states])
     assert len(objectives) > 3
     assert objectives[-1] < 0.99 * objectives[0]
-    assert (np.diff(objectives) <= 2 * srgw.ROUNDING).all()
+    assert (np.diff(objectives) <= 2 * ROUNDING).all()
     assert len({state.scales for state in states}) == 1
     assert all(np.array_equal(mask, mask.T) for mask in states[-1].masks)
 
 
 def test_the_objective_is_that_of_the_definition():
     problem = noisy_pairs(points=9, rate=0.2)
-    x, y = srgw._spaces(problem)
+    x, y = spaces(problem)
     state = states_of(problem)[2]
     price = masked.PENALTIES["geman_mcclure"].price
     expected = masked_loss(state.plan, [x.powers[1], y.powers[1]], state.masks)

@@ -53,13 +53,14 @@ class Scaling:
         for epsilon in temperatures:
             self.set(z, epsilon)
             self.sweep(SWEEPS)
-            z = self.gamma()
+            z, _ = self.moments()
         return z
 
-    def gamma(self) -> np.ndarray:
-        """Sum of plan_ij x_i y_j'."""
-        means = weighted_sums(self.left, self.right_across, self.v + self.y_bias, self.u)[:, :-1].astype(np.float64)
-        return (self.x.points * self.x.weights[:, None]).T @ means
+    def moments(self) -> tuple[np.ndarray, float]:
+        """Gamma, the sum of plan_ij x_i y_j', and the plan's loss, up to a constant and a factor of the problem."""
+        means = weighted_sums(self.left, self.right_across, self.v + self.y_bias, self.u).astype(np.float64)
+        gamma = (self.x.points * self.x.weights[:, None]).T @ means[:, :-1]
+        return gamma, float(-4 * (self.x.weights * self.x.squares) @ means[:, -1] - 8 * (gamma**2).sum())
 
     def missed(self) -> float:
         """The mass by which column sums miss the weights, in total; rows have theirs after a sweep."""

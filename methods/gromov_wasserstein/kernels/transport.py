@@ -144,6 +144,13 @@ def north_west(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     return rows, np.searchsorted(y_ends, middles).clip(max=len(b) - 1), mass
 
 
+def sorted_vertex(x_means: np.ndarray, y_means: np.ndarray, a: np.ndarray, b: np.ndarray):
+    """The vertex that is cheapest for ``-x_means_i y_means_j``: both sides in the same order."""
+    x_order, y_order = np.argsort(x_means, kind="stable"), np.argsort(y_means, kind="stable")
+    rows, columns, mass = north_west(a[x_order], b[y_order])
+    return x_order[rows], y_order[columns], mass
+
+
 @njit(cache=True)
 def _feasible(starts, column, costs, flow, supply, demand, v, tolerance):
     """Duals of the rows that no candidate undercuts; flow on pairs that are no longer tight goes back."""

@@ -19,13 +19,11 @@ STEPS = 100
 
 
 class Match(typing.NamedTuple):
-    """A vertex with its Z, and its loss up to a constant and a factor of the problem."""
+    """A vertex, its loss up to a constant and a factor of the problem, and how many steps led there."""
 
     vertex: Vertex
-    z: np.ndarray
     loss: float
-    updates: int
-    smooth: np.ndarray  # (m,) the potentials, in units of the cost, from which the search for the vertex began
+    steps: int
 
 
 def factored_costs(x: Features, y: Features, z: np.ndarray) -> FactoredCosts:
@@ -33,21 +31,24 @@ def factored_costs(x: Features, y: Features, z: np.ndarray) -> FactoredCosts:
     return FactoredCosts(np.column_stack([16 * x.points @ z, 4 * x.squares]), np.column_stack([y.points, y.squares]))
 
 
-def alternate(x: Features, y: Features, z: np.ndarray, potentials: np.ndarray, steps: int = STEPS) -> Match:
-    """The cheapest vertex for ``c_Z``, then ``Z`` of that vertex, until the loss falls no further."""
-    best, smooth = None, potentials
+def descend_features(x: Features, y: Features, z: np.ndarray, potentials: np.ndarray, steps: int = STEPS) -> Match:
+    """The cheapest vertex for ``c_Z``, then ``Z`` of that vertex, until the loss falls no further.
+
+    ``potentials`` (m,) are a guess of the columns' duals for ``c_Z``.
+    """
+    best = None
     for step in range(1, steps + 1):
         vertex = cheapest_vertex(factored_costs(x, y, z), x.weights, y.weights, potentials)
         row, column, mass = vertex.row, vertex.column, vertex.mass
         z = (x.points[row] * mass[:, None]).T @ y.points[column]
         loss = -4 * mass @ (x.squares[row] * y.squares[column]) - 8 * (z**2).sum()
         if best is not None and loss >= best.loss - 1e-12 * abs(best.loss):
-            return best._replace(updates=step)
-        best, potentials = Match(vertex, z, loss, step, smooth), vertex.potentials
+            return best._replace(steps=step)
+        best, potentials = Match(vertex, loss, step), vertex.potentials
     return best
 
 
-def descend(
+def descend_costs(
     x_costs: np.ndarray, y_costs: np.ndarray, plan: scipy.sparse.csr_array, a: np.ndarray, b: np.ndarray,
     potentials: np.ndarray, spread: float, steps: int = STEPS,
 ) -> tuple[scipy.sparse.csr_array, int]:  # fmt: skip
