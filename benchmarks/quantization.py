@@ -1,0 +1,61 @@
+"""The contests of quantization, and the sizes that they sweep."""
+
+from breakeven.contract import Contest, Metric
+from breakeven.sweep import Grid, Sweep
+
+HELD_OUT_LOSS = Metric(
+    "held_out_loss",
+    about="what the error costs the network on held-out data, relative to an error of the size of the weights without direction",
+)
+SEEDS = tuple(range(10))
+
+
+class LayerLoss(Sweep):
+    """One layer at a number of bits, by what is lost."""
+
+    contest = Contest(
+        track="quantization",
+        name="layer_loss",
+        question="Who loses least on held-out data when a layer is rounded to so many bits?",
+        problem="LayerProblem",
+        axes=("bits", "columns"),
+        rank_by=HELD_OUT_LOSS,
+        subject_to={"excess_bits": 0.0},
+        baseline="gptq",
+    )
+    quick = (
+        Grid(
+            "synthetic_layer",
+            spectrum=("power_law", "spiked"),
+            output_spectrum=("power_law",),
+            bits=(2, 3),
+            columns=(256,),
+            seeds=SEEDS[:3],
+        ),
+    )
+    full = (
+        Grid(
+            "synthetic_layer",
+            spectrum=("isotropic", "power_law", "spiked", "low_rank"),
+            output_spectrum=("isotropic", "power_law"),
+            bits=(2, 3, 4),
+            columns=(128, 256, 512, 1024),
+            seeds=SEEDS,
+        ),
+    )
+
+
+class LayerTime(Sweep):
+    """One layer by how long that takes, all factors given."""
+
+    contest = Contest(
+        track="quantization",
+        name="layer_time",
+        question="How fast is a layer rounded with a held-out loss no more than a tenth above that of a plain GPTQ?",
+        problem="LayerProblem",
+        axes=("rows", "columns"),
+        subject_to={"excess_loss": 0.1, "excess_bits": 0.0},
+        baseline="gptq",
+    )
+    quick = (Grid("synthetic_layer", rows=(512,), columns=(256, 512, 1024)),)
+    full = (Grid("synthetic_layer", rows=(512, 1024, 2048), columns=(256, 512, 1024, 2048)),)
