@@ -52,12 +52,7 @@ class Problem(_Tensors):
 
 
 class Solution(_Tensors):
-    """A solution: what is judged. ``claims`` is what the method says of itself: shown, never trusted.
-
-    ``measured`` names fields that hold what was measured during the call, such as seconds; two answers may differ in them.
-    """
-
-    measured: typing.ClassVar[tuple[str, ...]] = ()
+    """A solution: what is judged. ``claims`` is what the method says of itself: shown, never trusted."""
 
     def claims(self) -> Mapping[str, float | str]:
         return {}
