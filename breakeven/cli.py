@@ -412,13 +412,14 @@ def export(file, contest, results):
 )
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=pathlib.Path), help="[default: site/]")
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser.")
+@click.option("--source-url", default="", help="Address of the source tree, such as https://.../blob/main, to link to.")
 @_results
-def site(output, open_it, results):
+def site(output, open_it, source_url, results):
     """Build the leaderboard: static pages that open offline."""
     from breakeven.site import build
 
     folder = results or sweep.results_folder()
-    page = build.build(Store(folder), output or folder.parent / "site")
+    page = build.build(Store(folder), output or folder.parent / "site", source_url=source_url)
     out.print(f"leaderboard: {page.resolve()}", soft_wrap=True)
     if open_it:
         webbrowser.open(page.resolve().as_uri())
@@ -494,12 +495,12 @@ def gate(base, head, contest, methods, dataset, profile, device, threads, budget
 
 
 def _draw(answer: report.ContestReport, file: pathlib.Path) -> None:
-    from breakeven.site import plots
+    from breakeven.site import picture
 
     if file.suffix not in (".svg", ".png"):
         raise BadInput(f"{file}: the ending must be .svg or .png")
     try:
-        plots.winmap_picture(answer, file)
+        picture.winmap(answer, file)
     except ValueError as error:
         raise BadInput(f"nothing to draw: {error}") from error
 

@@ -4,10 +4,12 @@ Times follow simple laws (a set-up plus work per child), so that every kind of v
 """
 
 import dataclasses
+import itertools
 import math
 
 import simulation
 
+from breakeven.contract import Metric
 from breakeven.records import Record, Side
 
 CONTEST = "lp/strong_branching"
@@ -157,4 +159,35 @@ def hostile() -> list[Record]:
         made.append(dataclasses.replace(one, key=f"hostile-{place}", method=side, machine="synthetic-hostile"))
         bad = dataclasses.replace(one, key=f"hostile-wrong-{place}", machine="synthetic-hostile", command=text)
         made.append(ended(bad, "method", "crash", text, stderr=text))
+    return made
+
+
+ERROR = Metric("error", scale="ratio", about="of what was asked")
+
+
+def many(problems: int = 200, batches: int = 10, methods: int = 10) -> list[Record]:
+    """A large contest: ``problems * batches * methods`` cells, by a judged number, which takes no time to compare."""
+    made = []
+    for method, problem, power in itertools.product(range(methods), range(problems), range(batches)):
+        value, other = 1e-3 * 2**power * (1 + problem / 50), 2e-3 * 1.6**power * (1 + method / 9) * (1 + problem / 70)
+        name, batch = f"problem{problem:03d}", 2**power
+        made.append(
+            Record(
+                key=f"many-{method}-{problem}-{power}",
+                contest="synthetic/many",
+                dataset="made_up",
+                sizes={"instance": name, "batch": batch},
+                seed=0,
+                device="cpu",
+                threads=1,
+                given={},
+                method=Side(f"method{method}", judged={"error": other}),
+                baseline=Side("standard", judged={"error": value}),
+                problem={"name": name, "nonzeros": 500 + 37 * problem},
+                machine=MACHINE,
+                started_at="2026-01-02T03:04:05+00:00",
+                command=f"breakeven run synthetic/many --method method{method} --size instance={name} --size batch={batch}",
+                rank_by=ERROR,
+            )
+        )
     return made

@@ -1,25 +1,27 @@
-"""The leaderboard says everything that the records say, obeys nothing that they contain, and asks the network for nothing."""
+"""The leaderboard says everything that the records say, obeys nothing that they contain, and asks no server but its own."""
 
 import dataclasses
-import html
 import html.parser
+import io
 import json
-import os
 import pathlib
 import re
-import shutil
-import subprocess
+import xml.etree.ElementTree
 
+import numpy
+import pandas
 import pytest
 import site_records
 
-from breakeven import registry, report
+from breakeven import devices, registry, report, winmap
+from breakeven.contract import PEAK_BYTES, Metric
 from breakeven.records import Block, Store
-from breakeven.site import build, plots
+from breakeven.site import build, contests, documents, front, machines, picture, plots, scales
+from breakeven.site.names import Names
 
 
-def listing(name: str, **facts) -> registry.Listing:
-    return registry.Listing(registry.Entry("method", "lp", name, f"made_up.{name}", ""), **facts)
+def listing(name: str, file: str = "", **facts) -> registry.Listing:
+    return registry.Listing(registry.Entry("method", "lp", name, f"made_up.{name}", file), **facts)
 
 
 LISTINGS = [
@@ -30,7 +32,13 @@ LISTINGS = [
         "simplex",
         title="Dual simplex",
         paper="a book <of> old",
-        functions={"LPBatch": {"variants": {}, "options": {}, "faults": "wrong where a <bound> is infinite"}},
+        functions={
+            "LPBatch": {
+                "variants": {"primal": {"way": "primal"}},
+                "options": {"way": "dual", "<b>": 1},
+                "faults": "wrong where a <bound> is infinite",
+            }
+        },
     ),
 ]
 
@@ -62,11 +70,31 @@ class Page(html.parser.HTMLParser):
         return [value for _, attribute, value in self.attributes if attribute == name]
 
 
-def made(folder: pathlib.Path, records, listings=LISTINGS) -> Page:
+class Site:
+    """All pages of a site by their files."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.pages = {
+            file.relative_to(folder).as_posix(): Page(file.read_text(encoding="utf-8"))
+            for file in sorted(folder.rglob("*.html"))
+        }
+        self.front = self.pages["index.html"]
+        # The project's own documents are not made from records.
+        prose = {document.page for document in documents.documents()}
+        self.made = {name: page for name, page in self.pages.items() if name not in prose}
+        self.text = " ".join(page.text for page in self.made.values())
+
+    def contest(self, name: str = "lp-strong_branching") -> Page:
+        return self.pages[f"contests/{name}.html"]
+
+
+def made(folder: pathlib.Path, records, listings=LISTINGS, **options) -> Site:
     store = Store(folder / "results")
     for record in records:
         store.append(record)
-    return Page(build.build(store, folder / "site", listings=listings).read_text(encoding="utf-8"))
+    build.build(store, folder / "site", listings=listings, **options)
+    return Site(folder / "site")
 
 
 @pytest.fixture(scope="module")
@@ -79,101 +107,301 @@ def records():
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory, records):
+def site(tmp_path_factory, records):
     return made(tmp_path_factory.mktemp("site"), records)
 
 
-def test_nothing_is_asked_of_the_network(page):
-    loads = [(tag, name, value) for tag, name, value in page.attributes
-             if name in ("src", "srcset", "poster", "data") or (tag in ("link", "use", "image") and "href" in name)]  # fmt: skip
-    assert all(value.startswith(("data:", "#")) for _, _, value in loads), loads
-    (policy,) = [value for value in page.values("content") if "default-src" in value]
-    assert "default-src 'none'" in policy
-    assert "http" not in policy
-    style = (build.HERE / "style.css").read_text() + (build.HERE / "page.js").read_text()
-    assert not re.search(r"https?:|@import|url\(|fetch\(|XMLHttpRequest|import\(", style)
+# -- what stands on it ------------------------------------------------------------------------------------------------
 
 
-def test_links_lead_somewhere(page, tmp_path):
-    ids = page.values("id")
-    assert len(ids) == len(set(ids))
-    links = [value for tag, name, value in page.attributes if tag == "a" and name == "href"]
-    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
-    assert {link for link in links if not link.startswith(("#", "https:"))} == {
-        "records.csv", "methodology.html", "bias.html"
-    }  # fmt: skip
-    assert "https://arxiv.org/abs/2601.21990" in links
+def test_nothing_is_asked_of_another_server(site):
+    for name, page in site.pages.items():
+        loads = [
+            value
+            for tag, attribute, value in page.attributes
+            if attribute in ("src", "srcset", "poster", "data")
+            or (tag in ("link", "use", "image") and attribute == "href")
+        ]
+        assert loads
+        assert all(value.startswith("data:") or re.fullmatch(r"[a-z./_]+(\?[0-9a-f]+)?", value) for value in loads), (
+            name
+        )
+        (policy,) = [value for value in page.values("content") if "default-src" in value]
+        assert "default-src 'none'" in policy
+        assert "http" not in policy
+    for asset in build.ASSETS:
+        assert not re.search(
+            r"https?:|@import|url\(|fetch\(|XMLHttpRequest|import\(|eval\(|innerHTML", (build.HERE / asset).read_text()
+        )
 
 
-def test_every_record_is_on_the_page(page, records, tmp_path):
-    shown = [value for value in page.values("id") if value.startswith("r-")]
-    assert len(shown) == len(records)
+def test_links_lead_somewhere(site):
+    ids = {name: page.values("id") for name, page in site.pages.items()}
+    for name, page in site.pages.items():
+        assert len(ids[name]) == len(set(ids[name])), name
+        for tag, attribute, value in page.attributes:
+            if attribute not in ("href", "src") or value.startswith(("https:", "data:")):
+                continue
+            path, _, anchor = value.partition("#")
+            target = (site.folder / name).parent.joinpath(path.split("?")[0]).resolve() if path else site.folder / name
+            assert target.is_file(), (name, tag, value)
+            if anchor:
+                assert anchor in ids[target.relative_to(site.folder.resolve() if path else site.folder).as_posix()], (
+                    name,
+                    value,
+                )
+    assert "https://arxiv.org/abs/2601.21990" in site.pages["methods/lp-batched_pdhg.html"].values("href")
+
+
+def test_every_record_has_its_place_and_its_command(site, records, tmp_path):
+    shown = [value for name, page in site.pages.items() if name.startswith("records/") for value in page.values("id")]
+    assert len([value for value in shown if re.fullmatch(r"r-[a-z0-9_-]+", value) and not value.endswith("-t")]) == len(
+        records
+    )
     for record in records:
-        assert record.command in page.text
-    one = made(tmp_path, records[:1])
+        assert record.command in site.text
+    made(tmp_path, records[:1])
     assert records[0].key in (tmp_path / "site" / "records.csv").read_text()
-    assert "1 record on this page" in one.text
 
 
-def test_the_verdicts_are_those_of_the_report(page, records):
-    contest = build._contests()[site_records.CONTEST]
+def test_records_of_a_large_view_stand_on_several_pages(tmp_path, monkeypatch):
+    monkeypatch.setattr(contests, "PER_PAGE", 10)
+    some = site_records.sweep()[:25]
+    site = made(tmp_path, some)
+    pages = [page for name, page in site.pages.items() if name.startswith("records/")]
+    assert sorted(page.tags.count("article") for page in pages) == [5, 10, 10]
+    cells = [
+        value
+        for tag, name, value in site.contest().attributes
+        if name == "href" and "records/" in value and "#r-" in value
+    ]
+    assert len(set(cells)) == 25
+
+
+def test_the_front_page_has_every_verdict_without_a_script(site, records):
+    text = (site.folder / "index.html").read_bytes()
+    assert len(text) < 300_000
+    answer = report.contest_report(contests.known()[site_records.CONTEST], records)
+    (section,) = contests.sections(records, {"records": Names(), "plots": Names()})
+    (card,) = front.cards([section])
+    assert card.view is section.views[0]
+    assert card.verdict in site.front.text
+    for other, said in card.others:
+        assert said in site.front.text
+        assert other.method != card.view.method
+    assert answer.contest.question in site.front.text
+    assert site.front.tags.count("svg") == 2  # the brand's and the map
+
+
+def test_a_verdict_tells_the_break_even_with_its_interval(tmp_path):
+    def line(times):
+        return [site_records.record(m, b, batch=batch, instance="10teams") for batch, (m, b) in times.items()]
+
+    crossing = line({1: (0.02, 0.01), 4: (0.025, 0.02), 16: (0.03, 0.06), 64: (0.05, 0.2)})
+    site = made(tmp_path, crossing)
+    said = re.search(
+        r"batched_pdhg overtakes simplex at ([\d.]+) \[([\d.]+), ([\d.]+)\] batch on 10teams\.", site.front.text
+    )
+    size, low, high = (float(text) for text in said.groups())
+    assert 4 < low < size < high < 16
+    winner = made(tmp_path / "other", line({1: (0.02, 0.01), 4: (0.04, 0.02)}))
+    assert "simplex is faster at batch 1 to 4." in winner.front.text
+
+
+def test_the_verdicts_are_those_of_the_report(site, records):
+    contest = contests.known()[site_records.CONTEST]
     answer = report.contest_report(contest, records)
     told = [one for one in answer.lines if one.break_even.kind in ("crosses", "wins", "loses", "tie", "several")]
     assert told
+    page = site.contest()
     for one in told:
         said = one.sentence.removeprefix(f"{report.place(one.line)}: ")
         assert said in page.text
-    assert report.noise_sentence(answer.noise_floor, answer.false_alarms).removeprefix("machine: ") in page.text
+    noise = report.noise_sentence(answer.noise_floor, answer.false_alarms).removeprefix("machine: ")
+    assert noise[1:] in page.text
     for record, verdict in zip(answer.records, answer.verdicts, strict=True):
-        assert report.effect_text(verdict) in page.text, record.key
+        assert report.effect_text(verdict) in site.text, record.key
     assert re.search(r"batched_pdhg is faster in \d+ of \d+ cells, simplex in \d+\.", page.text)
 
 
-def test_what_did_not_end_well_is_shown_with_its_reason(page):
+def test_what_did_not_end_well_is_shown_with_its_reason(site):
     for words in (
         "relative_kkt is 0.0123, limit 0.0001",
         "one call took longer than 30 s",
         "no fractional variable at the root",
         "the worker died: signal 11",
         "Segmentation fault",
+        "limit 30 s",
     ):
-        assert words in page.text
+        assert words in site.contest().text
     for ending in ("wrong", "time-out", "unsupported", "crash"):
-        assert ending in page.text
+        assert ending in site.contest().text
 
 
-def test_what_was_derived_is_said(page):
+def test_a_method_page_tells_what_was_derived_its_options_and_where_it_wins(site):
+    page = site.pages["methods/lp-batched_pdhg.html"]
     assert "Derived here: its step sizes, from the abstract" in page.text
-    assert "a book <of> old" in page.text
+    assert "overtakes simplex" in page.text
+    baseline = site.pages["methods/lp-simplex.html"].text
+    assert "a book <of> old" in baseline
+    assert "Known fault: wrong where a <bound> is infinite" in baseline
+    assert "It is the baseline of lp/strong_branching" in baseline
+    assert "<b>11" in baseline  # its default, and what the variant leaves
+    assert "simplex:primal" in baseline
+    assert "This version does not know it any more" in site.pages["methods/lp-pdlp.html"].text
 
 
-def test_known_faults_are_said(page):
-    assert "Known fault: wrong where a <bound> is infinite" in page.text
+def test_a_method_page_shows_the_source_and_links_to_it(tmp_path):
+    file = pathlib.Path(registry.__file__).parents[1] / "methods" / "lp" / "batched_pdhg.py"
+    site = made(
+        tmp_path,
+        [site_records.record(0.1, 0.2)],
+        [listing("batched_pdhg", str(file))],
+        source_url="https://example.org/tree/",
+    )
+    page = site.pages["methods/lp-batched_pdhg.html"]
+    assert "https://example.org/tree/methods/lp/batched_pdhg.py" in page.values("href")
+    assert "def solve(" in page.text
+    assert "What it is" in page.text
 
 
-def test_tables_can_be_sorted_and_views_picked(page):
-    assert page.tags.count("script") == 1
-    assert len([1 for tag, name, _ in page.attributes if tag == "table" and name == "data-sortable"]) == 4
+def test_a_machine_page_tells_its_noise_and_its_false_alarms(site, records, tmp_path):
+    (name,) = [name for name in site.pages if name.startswith("machines/")]
+    page = site.pages[name]
+    floor = winmap.noise_floor(records)
+    assert f"differences under {floor:.0%} are noise here" in page.text
+    assert "0 of 6 times that the baseline stood against itself" in page.text
+    assert "the true rate is below 39% with 95 % confidence" in page.text  # 1 - 0.05 ** (1 / 6)
+    assert "doctor --json" in page.text
+    folder = tmp_path / "results" / site_records.MACHINE
+    folder.mkdir(parents=True)
+    said = {
+        "machine": site_records.MACHINE,
+        "title": "Two <cores>",
+        "cpu": "made up",
+        "gpus": [],
+        "limits": {"cpu": {"copy_gb_per_s": 12.345}},
+    }
+    (folder / machines.DOCTOR).write_text(json.dumps(said))
+    told = made(tmp_path, records[:3])
+    assert "12.3" in told.pages[name].text
+    assert "Two <cores>" in told.front.text
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"machine": "another"}'])
+def test_what_a_machine_is_said_to_be_is_not_believed_of_another(tmp_path, text):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / machines.DOCTOR).write_text(text)
+    assert machines._doctor(tmp_path, "m") == {}
+
+
+def test_machines_have_names_for_people():
+    assert machines.title("amd-epyc-7b13-8c-32g-0123ab") == "8-core amd epyc 7b13, 32 GiB"
+    assert machines.title("intel-xeon-16c-128g-nvidia-h200-0123ab") == "16-core intel xeon, 128 GiB + nvidia h200"
+    assert machines.title("anything else") == "anything else"
+    assert machines.title(devices.this_machine().name) == devices.this_machine().title
+
+
+def test_all_records_can_be_taken_away(site, records):
+    csv = pandas.read_csv(site.folder / "records.csv")
+    parquet = pandas.read_parquet(site.folder / "records.parquet")
+    assert len(csv) == len(parquet) == len(records)
+    assert list(csv.columns) == list(parquet.columns)
+    assert set(parquet["key"]) == {record.key for record in records}
+    assert parquet["ratio"].to_numpy() == pytest.approx(csv["ratio"].to_numpy(), nan_ok=True)
+
+
+def test_columns_of_numbers_and_words_can_be_written():
+    table = pandas.DataFrame(
+        {"size_bits": [2, "mixed", None], "size_rows": [1, 2.5, None], "ratio": [0.5, numpy.nan, 2.0]}, dtype=object
+    )
+    read = pandas.read_parquet(io.BytesIO(build._parquet(table)))
+    assert read["size_bits"].tolist()[:2] == ["2", "mixed"]
+    assert read["size_rows"].tolist()[:2] == [1.0, 2.5]
+
+
+def test_every_plot_is_a_picture_by_itself(site):
+    pictures = sorted((site.folder / "plots").iterdir())
+    drawn = sum(page.values("class").count("plot") for name, page in site.pages.items() if name.startswith("contests/"))
+    views = site.contest().values("class").count("view")
+    assert len(pictures) == drawn + views
+    for file in pictures:
+        root = xml.etree.ElementTree.fromstring(file.read_bytes())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert root.find("{http://www.w3.org/2000/svg}title").text
+    assert {value for value in site.pages["downloads.html"].values("href") if value.endswith(".svg")} == {
+        f"plots/{file.name}" for file in pictures
+    }  # fmt: skip
+
+
+def test_tables_can_be_sorted_and_views_picked(site):
+    page = site.contest()
+    assert len([1 for tag, name, _ in page.attributes if tag == "table" and name == "data-sortable"]) == 1
     assert page.text.count("against simplex, cpu, 2 threads") == 1
     assert page.text.count("against simplex, cpu, 1 thread") == 1
 
 
-def test_names_change_nothing_but_text(tmp_path, page):
+def test_the_data_of_the_form_are_those_of_the_records(site, records):
+    text = (site.folder / "data.js").read_text()
+    data = json.loads(text.removeprefix("window.breakeven = ").removesuffix(";\n"))
+    (contest,) = data["contests"]
+    assert (contest["axis"], contest["by"], contest["metric"]["unit"]) == ("batch", "nonzeros", "s")
+    (machine,) = contest["machines"]
+    (view,) = [view for view in machine["views"] if view["method"] == "batched_pdhg"]
+    (problem,) = [one for one in view["problems"] if one["name"] == "10teams"]
+    own = {
+        r.sizes["batch"]: r for r in records if r.sizes.get("instance") == "10teams" and r.method.name == "batched_pdhg"
+    }
+    assert problem["size"] == 12150
+    assert [point[0] for point in problem["points"]] == sorted(own)
+    for x, kind, method, baseline, effect, *statuses in problem["points"]:
+        verdict = winmap.verdict(own[x])
+        assert {"method": -1, "baseline": 1}.get(kind, 0) == verdict.sign
+        assert method[0] == pytest.approx(verdict.method_seconds, rel=1e-3)
+        assert method[1] <= method[0] <= method[2]
+        assert baseline[0] == pytest.approx(verdict.baseline_seconds, rel=1e-3)
+        assert effect == pytest.approx([verdict.ratio, verdict.low, verdict.high], rel=1e-3)
+        assert statuses == ["ok", "ok"]
+    (lost,) = [one for one in view["problems"] if one["name"] == "mkc"]
+    assert {point[5] for point in lost["points"]} == {"timeout", "crash", "ok"}
+    assert all(point[2] is None for point in lost["points"] if point[5] != "ok")
+
+
+# -- what it withstands -----------------------------------------------------------------------------------------------
+
+
+def test_names_change_nothing_but_text(tmp_path, site):
     hostile = made(tmp_path, site_records.hostile())
     for text in site_records.HOSTILE:
         plain = re.sub(r"\s+", " ", text.encode("utf-8", "replace").decode())
         assert plain in hostile.text
-    assert hostile.tags.count("script") == page.tags.count("script") == 1
-    assert not [name for _, name, _ in hostile.attributes if name.startswith("on")]
-    assert set(hostile.tags) <= {*page.tags, "nav"}
+    known = {tag for page in site.pages.values() for tag in page.tags}
+    for name, page in hostile.pages.items():
+        assert page.tags.count("script") == (3 if name == "index.html" else 1), name
+        assert not [attribute for _, attribute, _ in page.attributes if attribute.startswith("on")]
+        assert set(page.tags) <= known
+        assert all(re.fullmatch(r"[a-z0-9_-]+", value) for value in page.values("id"))
+        assert re.fullmatch(r"[a-z0-9_./-]+", name)
     assert "49" not in [word.strip("{} ") for word in hostile.text.split() if "7" in word]
-    assert all(re.fullmatch(r"[a-z0-9-]+", value) for value in hostile.values("id"))
+    assert "<" not in (hostile.folder / "data.js").read_text()
+    for file in (hostile.folder / "plots").iterdir():
+        tags = {element.tag.split("}")[1] for element in xml.etree.ElementTree.fromstring(file.read_bytes()).iter()}
+        assert tags <= {"svg", "title", "style", "rect", "text", "path", "g", "circle", "polyline"}
+
+
+def test_two_names_that_look_alike_have_files_of_their_own():
+    names = Names()
+    made_up = [
+        names.make(text) for text in ("a b", "a/b", "a-b", "A B", "a-b-2", "\u05e9", "\u05dc", "x" * 300, "x" * 400)
+    ]
+    assert len(set(made_up)) == len(made_up)
+    assert all(re.fullmatch(r"[a-z0-9_-]{1,104}", name) for name in made_up)
 
 
 def test_an_empty_store_says_how_to_measure(tmp_path):
     empty = made(tmp_path, [], listings=None)
-    assert "Nothing has been measured yet" in empty.text
-    assert "breakeven run lp/strong_branching" in empty.text
+    assert "Nothing has been measured yet" in empty.front.text
+    assert "breakeven run lp/strong_branching" in empty.front.text
     assert not (tmp_path / "site" / "records.csv").exists()
 
 
@@ -181,9 +409,9 @@ def test_contests_and_methods_that_are_not_known_any_more_are_shown(tmp_path):
     old = dataclasses.replace(site_records.record(0.1, 0.2), contest="gone/by", key="old")
     no_sizes = dataclasses.replace(old, contest="gone/sizeless", key="older", sizes={}, problem={})
     shown = made(tmp_path, [old, no_sizes], listings=[])
-    assert "gone/by" in shown.text
-    assert "gone/sizeless" in shown.text
-    assert len([value for value in shown.values("id") if value.startswith("r-")]) == 2
+    assert "gone/by" in shown.front.text
+    assert "gone/sizeless" in shown.front.text
+    assert {"contests/gone-by.html", "contests/gone-sizeless.html"} <= set(shown.pages)
 
 
 def test_odd_numbers_do_not_break_the_page(tmp_path):
@@ -200,12 +428,17 @@ def test_odd_numbers_do_not_break_the_page(tmp_path):
         blocks=(Block((0.1, 0.1), (0.2, 0.2), (), contended=True),),
     )
     shown = made(tmp_path, [odd, dataclasses.replace(odd, key="infinite", seed=1, problem={"nonzeros": float("inf")})])
-    assert "100% of 2 blocks" in shown.text
-    assert "What decides: work per child" in shown.text
+    (machine,) = [page for name, page in shown.pages.items() if name.startswith("machines/")]
+    assert "100% of 2 blocks" in machine.text
+    assert "What decides: the work needed" in shown.contest().text
+    json.loads(
+        (shown.folder / "data.js").read_text().removeprefix("window.breakeven = ").removesuffix(";\n"),
+        parse_constant=pytest.fail,
+    )
 
 
 def test_no_work_is_plotted_without_claims(tmp_path):
-    assert "What decides" not in made(tmp_path, [site_records.record(0.1, 0.2)]).text
+    assert "What decides: the work" not in made(tmp_path, [site_records.record(0.1, 0.2)]).text
 
 
 def test_a_record_of_older_code_is_superseded(tmp_path):
@@ -213,43 +446,132 @@ def test_a_record_of_older_code_is_superseded(tmp_path):
     old = dataclasses.replace(site_records.record(0.4, 0.2), key="old")
     assert build.current([old, new]) == build.current([new, old]) == [new]
     shown = made(tmp_path, [new, old])
-    assert "1 record on this page; 1 more" in shown.text
+    assert "All 2 records, one row each; 1 of them" in shown.pages["downloads.html"].text
     assert (tmp_path / "site" / "records.csv").read_text().count("batched_pdhg,simplex") == 2
 
 
 def test_the_same_records_give_the_same_bytes_and_what_stands_beside_them_stays(tmp_path, records):
-    store = Store(tmp_path / "results")
-    for record in records[:30]:
-        store.append(record)
     history = tmp_path / "site" / "history"
     history.mkdir(parents=True)
     (history / "index.html").write_text("asv's own")
-    first = build.build(store, tmp_path / "site", listings=LISTINGS).read_bytes()
-    assert build.build(store, tmp_path / "site", listings=LISTINGS).read_bytes() == first
-    assert (history / "index.html").read_text() == "asv's own"
-    assert b'href="history/index.html"' in first
-    assert {path.name for path in (tmp_path / "site").iterdir()} == {
-        "index.html", "records.csv", "methodology.html", "bias.html", "history",
-    }  # fmt: skip
+    made(tmp_path, records[:30])
+
+    def contents():
+        return {file: file.read_bytes() for file in (tmp_path / "site").rglob("*") if file.is_file()}
+
+    first = contents()
+    store = Store(tmp_path / "results")
+    build.build(store, tmp_path / "site", listings=LISTINGS)
+    assert contents() == first
+    assert first[history / "index.html"] == b"asv's own"
+    assert b'href="history/index.html"' in first[tmp_path / "site" / "index.html"]
     assert {path.name for path in tmp_path.iterdir()} == {"results", "site"}
+
+
+def test_pages_that_have_no_records_any_more_go_and_those_of_others_stay(tmp_path):
+    first = site_records.record(0.1, 0.2)
+    made(tmp_path, [first])
+    own = tmp_path / "site" / "methods" / "mine.html"
+    own.write_text("not ours")
+    for file in (tmp_path / "results").rglob("*.jsonl"):
+        file.unlink()
+    later = made(
+        tmp_path, [dataclasses.replace(first, method=dataclasses.replace(first.method, name="other"))], listings=[]
+    )
+    assert own.read_text() == "not ours"
+    assert "methods/lp-other.html" in later.pages
+    assert "methods/lp-batched_pdhg.html" not in later.pages
+    (tmp_path / "site" / build.LIST).write_text("../results\n../outside.txt\n")
+    (tmp_path / "outside.txt").write_text("kept")
+    made(tmp_path, [])
+    assert (tmp_path / "outside.txt").read_text() == "kept"
+
+
+def test_documents_are_pages_with_their_pictures_and_links(tmp_path):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "a.svg").write_text("<svg/>")
+    (tmp_path / "ONE.md").write_text(
+        "# One `thing`\n\nSee [two](TWO.md#far), ![a picture](assets/a.svg) and <script>x</script>.\n\n|a|b|\n|-|-|\n|1|2|\n"
+    )
+    (tmp_path / "TWO.md").write_text("# Two\n")
+    one, two = documents.documents(tmp_path)
+    assert (one.title, one.page, two.page) == ("One thing", "one.html", "two.html")
+    assert one.pictures == ("assets/a.svg",)
+    assert 'href="two.html#far"' in one.body
+    assert "<script>" not in one.body
+    assert 'class="scroll"' in one.body
+
+
+# -- small parts ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_the_readme_picture_is_drawn_and_repeats(tmp_path, records, ending):
     hostile = site_records.hostile()
-    contest = build._contests()[site_records.CONTEST]
-    first = plots.winmap_picture(report.contest_report(contest, records), tmp_path / f"a.{ending}")
-    again = plots.winmap_picture(
-        report.contest_report(contest, records), tmp_path / f"b.{ending}", method="batched_pdhg"
-    )
+    contest = contests.known()[site_records.CONTEST]
+    first = picture.winmap(report.contest_report(contest, records), tmp_path / f"a.{ending}")
+    again = picture.winmap(report.contest_report(contest, records), tmp_path / f"b.{ending}", method="batched_pdhg")
     assert first.read_bytes() == again.read_bytes()
-    plots.winmap_picture(report.contest_report(contest, hostile), tmp_path / f"c.{ending}")
+    picture.winmap(report.contest_report(contest, hostile), tmp_path / f"c.{ending}")
     if ending == "svg":
         text = first.read_text()
         assert "break-even along batch" in text
         assert "0.33×" in text
     with pytest.raises(ValueError, match="no cell to draw"):
-        plots.winmap_picture(report.contest_report(contest, []), tmp_path / f"d.{ending}")
+        picture.winmap(report.contest_report(contest, []), tmp_path / f"d.{ending}")
+
+
+SHARE = Metric("accuracy", lower_is_better=False, scale="difference", margin=0.01, best=1.0)
+ERROR = Metric("error", scale="difference", margin=0.01, best=0.0)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "low", "high"),
+    [
+        # Two seeds far apart: the interval of their mean reaches far beyond what a share can be.
+        (SHARE, [(0.9, 0.88, 0.92, "point"), (0.1, -1.2, 1.4, "point")], -0.1, 1.1),
+        (ERROR, [(0.1, -3.0, 3.2, "point"), (0.3, 0.28, 0.32, "point")], -0.1, 0.6),
+        (PEAK_BYTES, [(1e6, 1e2, 1e12, "point"), (4e6, 4e6, 4e6, "point")], 1e5, 1e8),
+    ],
+)
+def test_no_interval_stretches_an_axis_beyond_what_can_be_told_apart(metric, values, low, high):
+    scale = plots._value_scale(values, metric)
+    assert all(scale.holds(y) for y, *_ in values)
+    assert not scale.holds(low)
+    assert not scale.holds(high)
+
+
+def test_a_narrow_interval_is_shown_whole():
+    values = [(0.5, 0.4, 0.6, "point"), (0.7, 0.65, 0.75, "point")]
+    scale = plots._value_scale(values, SHARE)
+    assert all(scale.holds(end) for _, low, high, _ in values for end in (low, high))
+
+
+def test_bytes_are_counted_in_powers_of_two():
+    scale = scales.Scale([3e6, 2e8], 180, 10, pad=0.05)
+    assert [tick.text for tick in scales.byte_ticks(scale, 24)] == [
+        "4 MiB",
+        "8 MiB",
+        "16 MiB",
+        "32 MiB",
+        "64 MiB",
+        "128 MiB",
+    ]
+    assert [tick.text for tick in scales.byte_ticks(scale, 40)] == ["4 MiB", "16 MiB", "64 MiB"]
+    close = scales.Scale([1.5e6, 7e6], 180, 10, pad=0.05)
+    assert [tick.text for tick in scales.byte_ticks(close, 24)] == ["2 MiB", "4 MiB"]
+    far = scales.Scale([100, 1e13], 180, 10, pad=0.05)
+    texts = [tick.text for tick in scales.byte_ticks(far, 24)]
+    assert texts == ["1 KiB", "1 MiB", "1 GiB", "1 TiB"]
+
+
+def test_a_row_with_a_tie_is_not_said_to_be_won_throughout(records):
+    contest = contests.known()[site_records.CONTEST]
+    won = next(one for one in report.contest_report(contest, records).lines if one.break_even.kind == "loses")
+    assert plots.break_even_text(won).endswith("wins throughout")
+    assert plots.break_even_text(won, {"baseline", "unsupported"}).endswith("wins throughout")
+    assert plots.break_even_text(won, {"baseline", "tie"}).endswith("wins or ties")
+    assert plots.break_even_text(won, {"baseline", "undecided"}).endswith("wins where anything is certain")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +579,7 @@ def test_the_readme_picture_is_drawn_and_repeats(tmp_path, records, ending):
     [(0.1, "0.10×"), (7.94, "7.9×"), (0.0123, "0.012×"), (12.3, "12×"), (1234.0, "1,234×"), (1.0, "1.0×")],
 )
 def test_ratios_in_cells_have_two_digits(value, text):
-    assert plots._two_digits(value) + "×" == text
+    assert scales.two_digits(value) + "×" == text
 
 
 @pytest.mark.parametrize(
@@ -271,92 +593,4 @@ def test_durations_have_units(seconds, text):
     ("size", "text"), [(1, "1"), (64, "64"), (1024, "1024"), (3200, "3.2k"), (52121, "52k"), (2e6, "2M")]
 )
 def test_sizes_fit_under_ticks(size, text):
-    assert plots.compact(size) == text
-
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """Opens a page in a real browser and returns its document after the script ran, and what the console said."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on PATH; Debian has one: apt-get install chromium")
-    profile = tmp_path_factory.mktemp("profile")
-
-    def open_page(address: str) -> tuple[str, list[str]]:
-        quiet = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            "--disable-dev-shm-usage",
-        ]
-        command = [CHROMIUM, *quiet, f"--user-data-dir={profile}", "--enable-logging=stderr", "--dump-dom", address]
-        environment = {**os.environ, "HOME": str(profile)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-    return open_page
-
-
-@pytest.mark.slow
-def test_a_browser_has_nothing_to_complain_about(tmp_path, records, browser):
-    made(tmp_path, [*records, *site_records.hostile()])
-    address = (tmp_path / "site" / "index.html").as_uri()
-    document, said = browser(address)
-    assert said == []
-    assert re.search(r"<th[^>]*><button type=\"button\">entrant</button></th>", document)
-    views = re.findall(r'<article class="view" id="([^"]+)"[^>]*?( hidden="")?>', document)
-    assert sum(not hidden for _, hidden in views) == 2  # one for each machine
-
-    hidden = next(name for name, is_hidden in views if is_hidden)
-    document, said = browser(f"{address}#{hidden}")
-    assert said == []
-    assert re.search(rf'<article class="view" id="{hidden}"[^>]*"\s*>', document)
-
-    row = re.search(r'<tr id="(r-pdlp-[^"]+)"', document)[1]
-    document, said = browser(f"{address}#{row}")
-    assert said == []
-    assert re.search(r'<details class="all" open="">', document)
-
-    for other in ("methodology.html", "bias.html"):
-        assert browser((tmp_path / "site" / other).as_uri())[1] == []
-
-
-@pytest.mark.slow
-def test_a_browser_sorts_tables_and_shows_the_figures_of_a_cell(tmp_path, records, browser):
-    """Clicks and keys, by a script of the test's own in a copy of the page that lets it run."""
-    made(tmp_path, records)
-    text = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-    acts = """<script>
-      const table = document.querySelector(".ranking table");
-      const column = () => [...table.tBodies[0].rows].map((row) => Number(row.cells[2].dataset.value));
-      const button = table.querySelectorAll("thead button")[2];
-      button.click();
-      const rising = column(), said = button.parentElement.ariaSort;
-      button.click();
-      const falling = column();
-      const cells = [...document.querySelectorAll(".view:not([hidden]) .cell")];
-      cells[0].focus();
-      const key = (name) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
-      key("ArrowRight");
-      const reached = cells.indexOf(document.activeElement);
-      const card = document.querySelector(".view:not([hidden]) .card").textContent;
-      const stops = cells.filter((cell) => cell.tabIndex === 0).length;
-      const current = document.querySelectorAll(".picker [aria-current]").length;
-      document.body.innerHTML = "<pre></pre>";
-      document.querySelector("pre").textContent = JSON.stringify({ rising, falling, said, reached, card, stops, current });
-    </script></body>"""
-    (tmp_path / "site" / "acts.html").write_text(text.replace("</body>", acts), encoding="utf-8")
-    document, said = browser((tmp_path / "site" / "acts.html").as_uri())
-    assert said == []
-    did = json.loads(html.unescape(re.search(r"<pre>(.*)</pre>", document, re.DOTALL)[1]))
-    assert did["rising"] == sorted(did["rising"])
-    assert did["falling"] == sorted(did["rising"], reverse=True)
-    assert did["said"] == "ascending"
-    assert did["reached"] == 1
-    assert "breakeven run" in did["card"]
-    assert did["stops"] == did["current"] == 1
+    assert scales.compact(size) == text

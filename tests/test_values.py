@@ -15,7 +15,7 @@ from breakeven.contract import PEAK_BYTES, SECONDS, Contest, Metric
 from breakeven.crossing import Bound, Point, break_even
 from breakeven.records import Block, Record, Side, Store
 from breakeven.sampling import Estimate
-from breakeven.site import build, plots
+from breakeven.site import build, picture, plots
 
 ACCURACY = Metric("accuracy", lower_is_better=False, scale="difference", margin=0.01, best=1.0)
 LOSS = Metric("loss", scale="difference", margin=0.5, unit="nats")
@@ -393,7 +393,7 @@ def test_ranks_of_ratios_are_turned_so_that_lower_is_better():
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A site of both contests, as text."""
+    """The pages of both contests, with their records, as text."""
     folder = tmp_path_factory.mktemp("site")
     store = Store(folder / "results")
     made = sweep_of_noise()
@@ -403,14 +403,15 @@ def page(tmp_path_factory):
         made.append(record(points << 18, (points**2) << 10, PEAK_BYTES, contest=MEMORY.path, sizes=sizes))
     for one in made:
         store.append(one)
-    return build.build(store, folder / "site", listings=[]).read_text(encoding="utf-8"), made
+    site = build.build(store, folder / "site", listings=[]).parent
+    return "".join(file.read_text(encoding="utf-8") for file in sorted(site.glob("[cr]*/*.html"))), made
 
 
 def test_the_page_shows_pooled_sizes_and_every_seed(page):
     text, made = page
     assert text.count('class="cell ') == 5 + 4
-    assert text.count('id="all-seeds-') == 5
-    assert text.count('id="r-') == len(made)
+    assert text.count('article class="record" id="all-seeds-') == 5
+    assert text.count('article class="record" id="r-') == len(made)
     assert all(one.command in text for one in made)
     assert "new is better in 2 of 5 cells, old in 3." in text
     assert "a mass is negative" in text
@@ -455,13 +456,13 @@ def test_plots_have_linear_axes_for_differences_and_units_for_bytes(page):
 
 def test_the_picture_of_a_map_is_drawn_with_a_size_of_zero(tmp_path):
     answer = report.contest_report(CONTEST, sweep_of_noise())
-    text = plots.winmap_picture(answer, tmp_path / "map.svg").read_text()
+    text = picture.winmap(answer, tmp_path / "map.svg").read_text()
     assert "new better" in text
     assert "accuracy of the method less that of the baseline" in text
     assert "+0.1" in text
     columns = list(NOISES)
     places = {place: value for place, value in enumerate(columns) if value}
-    assert plots._between(places, 0.1 * math.sqrt(2)) == pytest.approx(2.5)  # between the third and the fourth column
+    assert plots.between(places, 0.1 * math.sqrt(2)) == pytest.approx(2.5)  # between the third and the fourth column
 
 
 # -- sweeps -----------------------------------------------------------------------------------------------------------

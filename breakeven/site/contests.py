@@ -1,0 +1,575 @@
+"""A contest's page: win maps, plots, ranking and failures, arranged from what `breakeven.report` says.
+
+A *section* is a contest on one machine. A *view* is one method on one device with one number of threads, against the
+baseline; the figures of each of its cells stand on a page of records of its own.
+"""
+
+import collections
+import dataclasses
+import functools
+import math
+import statistics
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+
+from breakeven import ranking, registry, report, winmap
+from breakeven.contract import Contest, Metric
+from breakeven.records import Record
+from breakeven.site import plots, scales
+from breakeven.site.names import Names, count
+
+MOST_PLOTS = 12
+PER_PAGE = 500
+"""Records on one page."""
+MOST_ROWS = 40
+"""Rows of a win map on a contest's page, which has a map for every method; longer ones have a page for themselves."""
+ENDINGS = {"timeout": "time-out", "out_of_memory": "out of memory"}
+KINDS = {
+    "method": ("●", "{method} {better}"),
+    "baseline": ("■", "{baseline} {better}"),
+    "tie": ("≈", "tie, within {tie}"),
+    "undecided": ("?", "undecided by {means}"),
+    "unsolved": ("✕", "unsolved by both"),
+    "unsupported": ("–", "unsupported"),
+    "skipped": ("·", "not run"),
+}
+"""What can become of a cell: its symbol, and what the legend says of it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Detail:
+    """Everything that one record says, or that those of several seeds say together. ``page`` and ``anchor`` are its address."""
+
+    page: str
+    anchor: str
+    record: Record
+    verdict: winmap.CellVerdict
+    kind: str
+    symbol: str
+    instance: str
+    size: str
+    where: str
+    pooled: bool = False
+
+    @property
+    def address(self) -> str:
+        return f"{self.page}#{self.anchor}"
+
+
+@dataclasses.dataclass(frozen=True)
+class MapCell:
+    """One cell of a win map: ``text`` and ``note`` are seen, ``facts`` are heard and hovered; ``shade`` is its opacity."""
+
+    kind: str
+    symbol: str
+    text: str
+    note: str
+    shade: float
+    facts: tuple[str, ...]
+    address: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MapRow:
+    """One problem.
+
+    ``break_even`` is None where a row above, of another seed, has told it already. ``marks`` are break-even sizes with their
+    intervals, in columns from the middle of the first one.
+    """
+
+    name: str
+    about: str
+    size: str
+    columns: tuple[tuple[MapCell, ...], ...]
+    break_even: str | None
+    marks: tuple[tuple[float, float, float], ...] = ()
+    spans: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """One method on one device with one number of threads, against the baseline."""
+
+    anchor: str
+    method: str
+    baseline: str
+    metric: Metric
+    device: str
+    threads: int
+    machine: str
+    headline: str
+    extremes: tuple[str, ...]
+    counts: tuple[tuple[str, str, str, int], ...]
+    groups: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
+    axis: str
+    size_axis: str
+    columns: tuple[str, ...]
+    rows: tuple[MapRow, ...]
+    shown_rows: tuple[MapRow, ...]
+    map_page: str
+    """Where all rows stand, if the contest's page has no room for them."""
+    details: tuple[Detail, ...]
+    singles: tuple[Detail, ...]
+    lines: tuple[report.LineReport, ...]
+    scaling: tuple[tuple[str, tuple[plots.Plot, ...], int], ...]
+    """By axis: the plots, and how many more lines there are."""
+    work: plots.Plot | None
+
+    @property
+    def setting(self) -> str:
+        return f"{self.device}, {count(self.threads, 'thread')}"
+
+    @property
+    def tally(self) -> dict[str, int]:
+        return {kind: number for kind, _, _, number in self.counts}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A row of the ranking table."""
+
+    setting: str
+    standing: ranking.Standing
+    common: ranking.Standing | None
+    common_rows: int
+    first_call: float | None
+    peak_bytes: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Cells that ended alike: who, how, why, and which."""
+
+    status: str
+    who: str
+    reason: str
+    stderr: str
+    cells: tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A contest on one machine. The first of its views *leads*: it ranks first at the setting with the most cells."""
+
+    anchor: str
+    contest: Contest
+    machine: str
+    records: tuple[Record, ...]
+    newest: str
+    views: tuple[View, ...]
+    places: tuple[Place, ...]
+    profiles: tuple[plots.Plot, ...]
+    failures: tuple[Failure, ...]
+    a_a: tuple[Detail, ...]
+    noise_floor: float | None
+    false_alarms: tuple[int, int]
+
+
+def sections(records: Sequence[Record], files: Mapping[str, Names]) -> list[Section]:
+    """All contests in the order of their names, of each the machine with the most records first."""
+    together: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        together.setdefault((record.contest, record.machine), []).append(record)
+    found, anchors = known(), Names()
+    return [
+        _section(found.get(path) or _stand_in(path, cells), machine, cells, anchors, files)
+        for (path, machine), cells in sorted(together.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))
+    ]
+
+
+@functools.cache
+def known() -> dict[str, Contest]:
+    return {sweep.contest.path: sweep.contest for sweep in registry.sweeps()}
+
+
+def _section(
+    contest: Contest, machine: str, records: Sequence[Record], anchors: Names, files: Mapping[str, Names]
+) -> Section:
+    answer = report.contest_report(contest, records)
+    whole = {id(record): verdict for record, verdict in answer.shown}
+    pages: dict[tuple, str] = {}
+    views: dict[tuple, list[Detail]] = {}
+    singles: dict[tuple, list[Detail]] = {}
+    a_a, own = [], {}
+    for record, verdict in zip(answer.records, answer.verdicts, strict=True):
+        who = _who(record)
+        same = a_a if verdict.is_a_a else singles.setdefault(who, [])
+        if not len(same) % PER_PAGE:
+            part = f"part {len(same) // PER_PAGE + 1}" if same else ""
+            name = "equals" if verdict.is_a_a else who[0]
+            pages[who] = (
+                "records/" + files["records"].make(contest.path, name, part, who[2], f"{who[3]}t", machine) + ".html"
+            )
+        detail = _detail(contest, record, verdict, pages[who], anchors)
+        same.append(detail)
+        own[id(record)] = detail
+    for record, verdict in answer.shown:
+        if not verdict.is_a_a:
+            detail = own[id(record)]
+            if whole[id(record)] != detail.verdict:
+                detail = _detail(contest, record, verdict, detail.page, anchors, pooled=True)
+            views.setdefault(_who(record), []).append(detail)
+    lines: dict[tuple, list[report.LineReport]] = {}
+    for one in answer.lines:
+        who = (one.line.method, one.line.baseline, one.line.device, one.line.threads)
+        lines.setdefault(who, []).append(one)
+    found = [
+        _view(contest, who, cells, singles[who], lines.get(who, []), anchors, files) for who, cells in views.items()
+    ]
+    places = _places(records)
+    return Section(
+        anchor=anchors.make(contest.path, machine),
+        contest=contest,
+        machine=machine,
+        records=tuple(records),
+        newest=max(record.started_at for record in records)[:10],
+        views=tuple(_by_rank(found, places)),
+        places=tuple(places),
+        profiles=tuple(_profiles(records, contest, machine, files)),
+        failures=tuple(_failures([detail for cells in [*singles.values(), a_a] for detail in cells])),
+        a_a=tuple(a_a),
+        noise_floor=answer.noise_floor,
+        false_alarms=answer.false_alarms,
+    )
+
+
+def _by_rank(views: Sequence[View], places: Sequence[Place]) -> list[View]:
+    """Those of the setting with the most cells first, within it by rank; several settings have ranks of their own."""
+    cells = collections.Counter()
+    for view in views:
+        cells[view.setting] += len(view.details)
+    ranks = {(place.setting, place.standing.entrant): rank for rank, place in enumerate(places)}
+
+    def key(view: View):
+        return -cells[view.setting], view.setting, ranks.get((view.setting, view.method), len(ranks)), view.method
+
+    return sorted(views, key=key)
+
+
+def _who(record: Record) -> tuple:
+    return record.method.name, record.baseline.name, record.device, record.threads
+
+
+def _detail(
+    contest: Contest, record: Record, verdict: winmap.CellVerdict, page: str, anchors: Names, *, pooled: bool = False
+) -> Detail:
+    kind = {-1: "method", 1: "baseline"}.get(verdict.sign, verdict.winner if verdict.winner in KINDS else "undecided")
+    axis = contest.axes[-1] if contest.axes else ""
+    name = plots.instance(record)
+    seed = f", seed {record.seed}" if record.seed and not pooled else ""
+    name += seed
+    sizes = [f"{size} {value}" for size, value in record.sizes.items() if size != axis and not isinstance(value, str)]
+    if sizes:
+        name = f"{record.dataset} " + ", ".join(sizes) + seed
+    size = str(record.sizes.get(axis, record.problem.get(axis, "")))
+    where = f"{name}, {axis} {size}" if size else name
+    anchor = anchors.make("all-seeds" if pooled else "r", record.key)
+    return Detail(page, anchor, record, verdict, kind, KINDS[kind][0], name, size, where, pooled)
+
+
+def _view(
+    contest: Contest,
+    who: tuple,
+    details: Sequence[Detail],
+    singles: Sequence[Detail],
+    lines: Sequence[report.LineReport],
+    anchors: Names,
+    files: Mapping[str, Names],
+) -> View:
+    method, baseline, device, threads = who
+    tally = collections.Counter(detail.kind for detail in details)
+    axis = _column_axis(contest, details)
+    size_axis = report.size_axis(contest)
+    columns, rows = _win_map(axis, size_axis, details, lines)
+    metric, machine = details[0].record.rank_by, details[0].record.machine
+    tie = f"±{2 * metric.margin:.0%}".replace("%", " %") if metric.scale == "ratio" else f"±{2 * metric.margin:g}"
+    words = {
+        "method": method,
+        "baseline": baseline,
+        "better": plots.better(metric),
+        "tie": tie,
+        "means": "the time given" if metric.is_time else "the seeds given",
+    }
+    work = plots.work(detail.record for detail in details) if metric.is_time else None
+    place = (contest.path, method, device, f"{threads}t", machine)
+    if work:
+        work = dataclasses.replace(work, file=_plot_file(files, *place, "work"))
+    return View(
+        anchor=anchors.make(*place),
+        method=method,
+        baseline=baseline,
+        metric=metric,
+        device=device,
+        threads=threads,
+        machine=machine,
+        headline=_headline(method, baseline, plots.better(metric), tally),
+        extremes=tuple(_extremes(method, baseline, details)),
+        counts=tuple((k, symbol, text.format(**words), tally[k]) for k, (symbol, text) in KINDS.items() if tally[k]),
+        groups=tuple(_groups(method, baseline, lines)),
+        axis=axis,
+        size_axis=size_axis,
+        columns=columns,
+        rows=rows,
+        shown_rows=tuple(fullest(rows, MOST_ROWS)),
+        map_page="maps/" + files["maps"].make(*place) + ".html" if len(rows) > MOST_ROWS else "",
+        details=tuple(details),
+        singles=tuple(singles),
+        lines=tuple(lines),
+        scaling=tuple(_scaling(axis, size_axis, singles, lines, place, files)),
+        work=work,
+    )
+
+
+def _headline(method: str, baseline: str, better: str, tally: Mapping[str, int]) -> str:
+    """Who wins how often, in one sentence."""
+    total = sum(tally.values())
+    compared = sum(tally[kind] for kind in ("method", "baseline", "tie", "undecided"))
+    if not compared:
+        return f"Nothing can be said yet: none of {count(total, 'cell')} let {method} and {baseline} be compared."
+    for kind, name in (("method", method), ("baseline", baseline)):
+        if tally[kind] == compared == 1:
+            return f"{name} is {better} in the one cell compared."
+        if tally[kind] == compared:
+            return f"{name} is {better} in all {count(compared, 'cell')}."
+    return f"{method} is {better} in {tally['method']} of {count(compared, 'cell')}, {baseline} in {tally['baseline']}."
+
+
+def _extremes(method: str, baseline: str, details: Sequence[Detail]) -> typing.Iterator[str]:
+    """The cells with the clearest winners."""
+    for kind, name, other, best in (("method", method, baseline, min), ("baseline", baseline, method, max)):
+        won = [detail for detail in details if detail.kind == kind and detail.verdict.effect]
+        if not won:
+            continue
+        cell = best(won, key=lambda detail: detail.verdict.effect.value)
+        metric = cell.record.rank_by
+        if metric.is_time:
+            factor = cell.verdict.ratio if kind == "baseline" else 1 / cell.verdict.ratio
+            yield f"{name} at its best: {report.number(factor)} times as fast as {other} ({cell.where})"
+        else:
+            own, others = (
+                report.amount(getattr(cell.verdict, f"{side}_value"), metric) for side in ("method", "baseline")
+            )
+            own, others = (own, others) if kind == "method" else (others, own)
+            yield f"{name} at its best: {metric.name} {own} against {others} ({cell.where})"
+
+
+def _groups(method: str, baseline: str, lines: Sequence[report.LineReport]) -> typing.Iterator[tuple]:
+    """Break-even sentences, by what they say."""
+    told = {
+        "The winner changes": ("change", ("crosses", "several")),
+        f"{method} wins": ("method", ("wins",)),
+        f"{baseline} wins": ("baseline", ("loses",)),
+        "Nobody clearly": ("nobody", ("tie", "undecided")),
+    }
+    for title, (kind, kinds) in told.items():
+        found = []
+        for one in lines:
+            if one.break_even.kind in kinds:
+                place = report.place(one.line)
+                said = one.sentence.removeprefix(f"{place}: ")
+                found.append((place.removeprefix(f"{one.line.method} on "), said))
+        if found:
+            yield title, kind, tuple(found)
+
+
+def _column_axis(contest: Contest, details: Sequence[Detail]) -> str:
+    """The axis that makes the columns: the contest's last, or, where that is read off the problem, what moves it."""
+    asked = [name for detail in details for name, v in detail.record.sizes.items() if not isinstance(v, str)]
+    if contest.axes and contest.axes[-1] in asked:
+        return contest.axes[-1]
+    return asked[0] if asked else (contest.axes[-1] if contest.axes else "size")
+
+
+def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple:
+    sizes = {detail.record.sizes.get(axis, "–") for detail in details}
+    columns = sorted(sizes, key=lambda value: (isinstance(value, str), value))
+    places = {place: float(value) for place, value in enumerate(columns) if scales.usable(value)}
+    along: dict[tuple, list[report.LineReport]] = {}
+    for one in lines:
+        if one.line.axis == axis:
+            along.setdefault(plots.line_row(one.line), []).append(one)
+    cells: dict[tuple, list[Detail]] = {}
+    for detail in details:
+        cells.setdefault(plots.row_key(detail.record, axis), []).append(detail)
+    size_of: dict[tuple, float] = {}
+    winners: dict[tuple, set[str]] = {}
+    for key, row in cells.items():
+        sizes_known = [report.size_of(detail.record, size_axis) for detail in row]
+        size_of[key[:2]] = min([*sizes_known, size_of.get(key[:2], math.inf)])
+        winners.setdefault(key[:2], set()).update(detail.kind for detail in row)
+    ordered = sorted(cells, key=lambda key: (size_of[key[:2]], key[0], str(key[1]), key[2], str(key[3])))
+    families = collections.Counter(key[:2] for key in ordered)
+    rows, told = [], set()
+    for key in ordered:
+        first = cells[key][0]
+        sizes_known = [
+            value for value in (report.size_of(d.record, size_axis) for d in cells[key]) if math.isfinite(value)
+        ]
+        here = along.get(key[:2], [])
+        by_column: dict[typing.Any, list[MapCell]] = {}
+        for detail in cells[key]:
+            by_column.setdefault(detail.record.sizes.get(axis, "–"), []).append(_map_cell(detail))
+        texts = [plots.break_even_text(one, winners[key[:2]]) for one in here]
+        rows.append(
+            MapRow(
+                name=first.instance,
+                about=first.record.dataset if first.record.dataset not in first.instance else "",
+                size=report.size_text(sizes_known[0]) if sizes_known else "–",
+                columns=tuple(tuple(by_column.get(column, ())) for column in columns),
+                break_even=None if key[:2] in told else "; ".join(dict.fromkeys(texts or ["–"])),
+                marks=tuple(_marks(here, places)),
+                spans=families[key[:2]],
+            )
+        )
+        told.add(key[:2])
+    return tuple(f"{v:,}" if isinstance(v, int) else str(v) for v in columns), tuple(rows)
+
+
+def fullest(rows: Sequence[MapRow], most: int) -> list[MapRow]:
+    """The rows with the most cells, in the map's order."""
+    ordered = sorted(range(len(rows)), key=lambda place: (-sum(map(bool, rows[place].columns)), place))
+    return [rows[place] for place in sorted(ordered[:most])]
+
+
+def _marks(lines: Sequence[report.LineReport], places: Mapping[int, float]) -> typing.Iterator[tuple]:
+    """Where the break-even sizes of a row lie between its columns."""
+    for crossing in (crossing for one in lines for crossing in one.break_even.crossings):
+        at = plots.between(places, crossing.size)
+        if at is not None:
+            low, high = plots.between(places, crossing.low), plots.between(places, crossing.high)
+            yield tuple(round(x, 3) for x in (at, at if low is None else low, at if high is None else high))
+
+
+def _map_cell(detail: Detail) -> MapCell:
+    verdict, record, metric = detail.verdict, detail.record, detail.record.rank_by
+    strength = (plots.shade(verdict) if verdict.sign else None) or 0.3
+    failed = next((side for side in (record.method, record.baseline) if side.status != "ok"), None)
+    note = "" if failed is None else ENDINGS.get(failed.status, failed.status)
+    text = plots.short_effect(verdict)
+    facts = [detail.where, f"{verdict.winner} {plots.better(metric)}" if verdict.sign else verdict.winner]
+    if text:
+        facts.append(f"{'time' if metric.is_time else metric.name} {metric.scale} {report.effect_text(verdict)}")
+    for name, side in ((record.method.name, "method"), (record.baseline.name, "baseline")):
+        value = getattr(verdict, f"{side}_value")
+        if value is not None:
+            facts.append(f"{name} {report.amount(value, metric)}")
+    facts.append(count(verdict.blocks, "block") if metric.is_time else count(verdict.instances, "seed"))
+    if verdict.contended:
+        facts.append(f"{verdict.contended:.0%} contended")
+    if verdict.reason:
+        facts.append(verdict.reason)
+    return MapCell(detail.kind, detail.symbol, text, note, strength, tuple(facts), detail.address)
+
+
+def _scaling(
+    axis: str,
+    size_axis: str,
+    details: Sequence[Detail],
+    lines: Sequence[report.LineReport],
+    place: tuple,
+    files: Mapping[str, Names],
+) -> typing.Iterator[tuple[str, tuple[plots.Plot, ...], int]]:
+    """Small plots by axis, the map's first; crossings come first."""
+    by_line: dict[tuple, list[Record]] = {}
+    for detail in details:
+        for driver in detail.record.sizes:
+            fixed = tuple(sorted((n, v) for n, v in detail.record.sizes.items() if n != driver))
+            by_line.setdefault((detail.record.dataset, driver, fixed), []).append(detail.record)
+    order = {"crosses": 0, "several": 0, "undecided": 1, "tie": 1, "wins": 2, "loses": 2}
+    candidates: dict[str, list[tuple]] = {}
+    for one in lines:
+        line = one.line
+        records = by_line.get((line.dataset, line.driver, tuple(sorted(line.fixed.items()))), [])
+        if len(line.points) > 1 and records and len({str(sorted(record.given.items())) for record in records}) == 1:
+            kind = order.get(one.break_even.kind, 3)
+            rank = (kind, report.size_of(records[0], size_axis), str(line.fixed))
+            candidates.setdefault(line.axis, []).append((rank, one, records))
+    for name in sorted(candidates, key=lambda name: (name != axis, name)):
+        found = []
+        ordered = sorted(candidates[name], key=lambda candidate: candidate[0])
+        for _, one, records in ordered[:MOST_PLOTS]:
+            title = report.place(one.line).removeprefix(f"{one.line.method} on ")
+            plot = plots.scaling(one.line, one.break_even, title, records)
+            if plot:
+                found.append(dataclasses.replace(plot, file=_plot_file(files, *place, name, title)))
+        if found:
+            yield name, tuple(found), max(0, len(ordered) - MOST_PLOTS)
+
+
+def _plot_file(files: Mapping[str, Names], *parts: str) -> str:
+    return "plots/" + files["plots"].make(*parts) + ".svg"
+
+
+def _settings(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
+    """The records of each device and number of threads by themselves."""
+    found: dict[tuple, list[Record]] = {}
+    for record in records:
+        found.setdefault((record.device, record.threads), []).append(record)
+    return [(f"{device}, {count(threads, 'thread')}", cells) for (device, threads), cells in sorted(found.items())]
+
+
+def _places(records: Sequence[Record]) -> list[Place]:
+    """The ranking, for each device and number of threads by itself."""
+    places = []
+    for setting, cells in _settings(records):
+        table = ranking.rows(cells)
+        shared = ranking.common(table)
+        on_common = {one.entrant: one for one in ranking.standings(shared)}
+        sides: dict[str, list] = {}
+        for record in cells:
+            for side in (record.method, record.baseline):
+                sides.setdefault(side.name, []).append(side)
+        for standing in ranking.standings(table):
+            mine = sides[standing.entrant]
+            first_calls = [side.first_call_seconds for side in mine if side.first_call_seconds is not None]
+            peaks = [side.peak_bytes for side in mine if side.peak_bytes is not None]
+            places.append(
+                Place(
+                    setting=setting,
+                    standing=standing,
+                    common=on_common.get(standing.entrant),
+                    common_rows=len(shared),
+                    first_call=statistics.median(first_calls) if first_calls else None,
+                    peak_bytes=statistics.median(peaks) if peaks else None,
+                )
+            )
+    return places
+
+
+def _profiles(
+    records: Sequence[Record], contest: Contest, machine: str, files: Mapping[str, Names]
+) -> typing.Iterator[plots.Plot]:
+    """One picture for each device and number of threads; differences have no factors, and no profile."""
+    if contest.rank_by.scale != "ratio":
+        return
+    for setting, cells in _settings(records):
+        table = ranking.rows(cells)
+        plot = plots.profile(ranking.profiles(table), contest.baseline, contest.rank_by, setting) if table else None
+        if plot:
+            yield dataclasses.replace(plot, file=_plot_file(files, contest.path, "profile", setting, machine))
+
+
+def _failures(details: Iterable[Detail]) -> typing.Iterator[Failure]:
+    """Every side that did not end well; a baseline's failure is one, however many methods met it."""
+    found: dict[tuple, dict[str, tuple[str, str]]] = {}
+    for detail in details:
+        for side in (detail.record.method, detail.record.baseline):
+            if side.status != "ok":
+                cells = found.setdefault((side.status, side.name, side.reason, side.stderr), {})
+                cells.setdefault(detail.where, (detail.where, detail.address))
+    order = ("wrong", "crash", "out_of_memory", "timeout", "unsupported", "skipped")
+    for key in sorted(found, key=lambda k: (order.index(k[0]) if k[0] in order else len(order), k)):
+        status, who, reason, stderr = key
+        yield Failure(ENDINGS.get(status, status), who, reason, stderr, tuple(found[key].values()))
+
+
+def _stand_in(path: str, records: Sequence[Record]) -> Contest:
+    """For records of a contest that this version does not know."""
+    track, _, name = path.partition("/")
+    sizes = [n for n, value in records[0].sizes.items() if not isinstance(value, str)]
+    read_off = [n for n, value in records[0].problem.items() if not isinstance(value, str) and n not in sizes]
+    axes = (*read_off[:1], *sizes) or ("size",)
+    return Contest(
+        track, name, question="", problem="", axes=axes, baseline=records[0].baseline.name, given=records[0].given,
+        rank_by=records[0].rank_by,
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""A page for every method and baseline: what it is, what was derived, its options, where it wins, and its source."""
+
+import ast
+import dataclasses
+import pathlib
+import typing
+from collections.abc import Mapping, Sequence
+
+from breakeven import registry
+from breakeven.site.contests import Section, View
+from breakeven.site.names import Names
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """An adapter with its variants. ``listing`` is None for one that this version does not know any more."""
+
+    page: str
+    track: str
+    name: str
+    role: str
+    listing: registry.Listing | None
+    about: str
+    source: str
+    path: str
+    """Of its file within the repository, or empty where that is elsewhere."""
+    results: tuple[tuple[Section, View], ...]
+    stands_against: tuple[Section, ...]
+    """Contests of which it is the baseline."""
+
+    @property
+    def title(self) -> str:
+        return (self.listing and self.listing.title) or self.name
+
+
+def methods(
+    sections: Sequence[Section], listings: Sequence[registry.Listing], files: Mapping[str, Names]
+) -> list[Method]:
+    """All that are known, or have records; those that compete first."""
+    known = {(item.entry.track, item.entry.name): item for item in listings if item.entry.role != "dataset"}
+    results: dict[tuple, list] = {}
+    against: dict[tuple, list] = {}
+    for section in sections:
+        for view in section.views:
+            results.setdefault((section.contest.track, view.method.split(":")[0]), []).append((section, view))
+        names = {record.baseline.name.split(":")[0] for record in section.records}
+        for name in sorted(names):
+            against.setdefault((section.contest.track, name), []).append(section)
+    found = []
+    for track, name in sorted({*known, *results, *against}):
+        item = known.get((track, name))
+        about, source, path = _source(item)
+        found.append(
+            Method(
+                page="methods/" + files["methods"].make(track, name) + ".html",
+                track=track,
+                name=name,
+                role=item.entry.role if item else "baseline" if (track, name) in against else "method",
+                listing=item,
+                about=about,
+                source=source,
+                path=path,
+                results=tuple(results.get((track, name), ())),
+                stands_against=tuple(against.get((track, name), ())),
+            )
+        )
+    return found
+
+
+def _source(item: registry.Listing | None) -> tuple[str, str, str]:
+    """What a file says of itself in its docstring, its text, and its place in the repository."""
+    file = pathlib.Path(item.entry.file) if item and item.entry.file else None
+    if file is None or not file.is_file():
+        return "", "", ""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    try:
+        about = ast.get_docstring(ast.parse(text)) or ""
+    except SyntaxError:
+        about = ""
+    path = file.resolve().relative_to(ROOT).as_posix() if file.resolve().is_relative_to(ROOT) else ""
+    return about, text, path
+
+
+def options(item: registry.Listing) -> typing.Iterator[tuple[str, Mapping, Mapping]]:
+    """By problem type: the options with their defaults, and the variants that set them."""
+    for problem, function in item.functions.items():
+        if function.get("options") or function.get("variants"):
+            yield problem, function.get("options", {}), function.get("variants", {})
