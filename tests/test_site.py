@@ -594,3 +594,13 @@ def test_durations_have_units(seconds, text):
 )
 def test_sizes_fit_under_ticks(size, text):
     assert scales.compact(size) == text
+
+
+def test_the_example_of_the_guide_runs_on_what_can_be_downloaded(site, monkeypatch, capsys):
+    guide = (documents.FOLDER / "READING.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    monkeypatch.chdir(site.folder)
+    exec(compile(code, "READING.md", "exec"), {})
+    assert "batched_pdhg" in capsys.readouterr().out
+    for kind, (symbol, _) in contests.KINDS.items():
+        assert f"| {symbol} |" in guide, kind
