@@ -28,7 +28,6 @@ DENSE = 4_000_000  # pairs of points; an iteration is about 20 products of dense
 MASKED = {"both": (True, True), "y": (False, True), "none": (False, False)}
 WARM_UP = 3  # steps before masks: the plan has to know something of the costs, but must not have settled
 ITERATIONS, ENOUGH = 200, 1e-7  # at most, or until F falls by less than this share
-SHARPNESS, SHAKING = 30.0, 0.01  # of the start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,20 +71,13 @@ def solve(
     """
     _check(problem, masks, penalty, keep)
     x, y = spaces(problem)
-    states = alternate(x, y, start(x, y, seed), MASKED[masks], masked.PENALTIES[penalty], keep)
+    start = masked.profile_start(x.powers[1], x.weights, y.powers[1], y.weights, seed)
+    states = alternate(x, y, start, MASKED[masks], masked.PENALTIES[penalty], keep)
     for iterations, state in enumerate(states, 1):  # noqa: B007, the last ones are the answer
         pass
     plan = dense_plan(state.plan, iterations)
     row, column = (torch.from_numpy(space.index)[place] for space, place in ((x, plan.row), (y, plan.column)))
     return dataclasses.replace(plan, row=row, column=column)
-
-
-def start(x: Space, y: Space, seed: int) -> np.ndarray:
-    """A plan that prefers points around which costs are distributed alike; a few wrong costs change such profiles little."""
-    gap = masked.profile_gap(x.powers[1], x.weights, y.powers[1], y.weights)
-    unit = masked.quantile(gap, np.outer(x.weights, y.weights), 0.5)
-    shaking = SHAKING * np.random.default_rng(seed).random(gap.shape)
-    return masked.scaled(shaking - SHARPNESS * gap / max(unit, SMALLEST), x.weights, y.weights, 200)
 
 
 def alternate(

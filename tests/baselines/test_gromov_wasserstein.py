@@ -19,6 +19,7 @@ from breakeven.baselines.gromov_wasserstein import (
     entropic,
     low_rank,
     partial,
+    profile_start,
     proximal_point,
     semirelaxed,
 )
@@ -31,7 +32,7 @@ from breakeven.problems.gromov_wasserstein import METRICS, MatchingProblem, loss
 PROBES = MatchingProblem.probes()
 SOLVERS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (conditional_gradient, partial, entropic, proximal_point, bapg, semirelaxed, low_rank)
+    for module in (conditional_gradient, profile_start, partial, entropic, proximal_point, bapg, semirelaxed, low_rank)
 }
 FROM_THE_PRODUCT = ("conditional_gradient", "partial", "entropic", "proximal_point", "bapg")
 OTT_VARIANTS = {"default": {}, "tight": {"epsilon": 2e-4, "threshold": 1e-4}}
@@ -52,7 +53,7 @@ def dense(plan, problem) -> np.ndarray:
 # --- what they promise
 
 
-@pytest.mark.parametrize("solver", ["conditional_gradient", "partial"])
+@pytest.mark.parametrize("solver", ["conditional_gradient", "profile_start", "partial"])
 @pytest.mark.parametrize("name", PROBES)
 def test_exact_solvers_keep_the_weights(name, solver):
     judged = PROBES[name].judge(SOLVERS[solver].solve(PROBES[name]))
@@ -65,6 +66,7 @@ def test_exact_solvers_keep_the_weights(name, solver):
     ("solver", "excess", "violation"),
     [
         ("conditional_gradient", 1e-9, 1e-12),
+        ("profile_start", 1e-9, 1e-12),
         ("partial", 1e-9, 1e-12),
         ("proximal_point", 1e-4, 1e-6),
         ("bapg", 1e-4, 1e-5),

@@ -54,7 +54,7 @@ def dense(problem, plan):
 def states_of(problem, **options):
     x, y = spaces(problem)
     chosen = {"sides": BOTH, "penalty": masked.PENALTIES["geman_mcclure"], "keep": 0.8, **options}
-    return list(srgw.alternate(x, y, srgw.start(x, y, 0), **chosen))
+    return list(srgw.alternate(x, y, masked.profile_start(x.powers[1], x.weights, y.powers[1], y.weights, 0), **chosen))
 
 
 def test_the_loss_and_its_gradient_are_those_of_the_definition():
