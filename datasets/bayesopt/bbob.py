@@ -35,6 +35,6 @@ def bbob(
     made = Function(function, instance, dimension)
     sample = np.random.default_rng([function, instance, dimension]).uniform(-5, 5, (SAMPLE, dimension))
     return BlackBox.of(
-        f"bbob_f{function}_i{instance}_{dimension}", made, np.tile([-5.0, 5.0], (dimension, 1)), budget=evaluations,
+        f"bbob_f{function}_i{instance}", made, np.tile([-5.0, 5.0], (dimension, 1)), budget=evaluations,
         batch=batch, best=float(made.problem.optimum.y), typical=float(made(sample).mean()), seed=seed,
     )  # fmt: skip

@@ -33,6 +33,6 @@ def held_out(
     truth = made(test_x)
     y, test_y = (v + noise * true.std() * rng.standard_normal(len(v)) for v in (true, truth))
     return Regression.of(
-        f"{function}_{points}x{dimension}_{kind}_{where}", x, y, made.bounds, test_x, test_y, truth, noisy=noise > 0,
+        f"{function}_{kind}_{where}", x, y, made.bounds, test_x, test_y, truth, noisy=noise > 0,
         seed=seed,
     )  # fmt: skip

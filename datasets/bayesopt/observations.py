@@ -26,6 +26,6 @@ def observations(
     y = made(x)
     y = y + noise * y.std() * rng.standard_normal(points)
     return Observations.of(
-        f"{function}_{points}x{dimension}_{kind}", x, y, made.bounds, batch=batch, length=length, noisy=noise > 0, seed=seed,
+        f"{function}_{kind}", x, y, made.bounds, batch=batch, length=length, noisy=noise > 0, seed=seed,
         function=made,
     )  # fmt: skip

@@ -26,6 +26,6 @@ def synthetic(
     made = make(function, dimension, rotated, np.random.default_rng([seed, dimension]))
     typical = made.typical(np.random.default_rng([seed, dimension, 1]))
     return BlackBox.of(
-        f"{function}_{dimension}" + "_rotated" * rotated, made, made.bounds, budget=evaluations, batch=batch,
+        function + "_rotated" * rotated, made, made.bounds, budget=evaluations, batch=batch,
         noise=noise * typical, best=0.0, typical=typical, target=-math.inf if target is None else target, cost=cost, seed=seed,
     )  # fmt: skip

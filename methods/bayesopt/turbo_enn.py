@@ -13,7 +13,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from breakeven.contract import Unsupported, adapter
+from breakeven.contract import BadInput, Unsupported, adapter
 from breakeven.methods.bayesopt.kernels.neighbours import Index
 from breakeven.problems.bayesopt import BlackBox, Observations, Predictions, Proposals, Regression, Trace
 from breakeven.problems.bayesopt.acquisition import lowest_confidence, non_dominated
@@ -127,6 +127,8 @@ class TurboENN(TrustRegion):
         super().__init__(bounds, **options)
         one_of("acquisition", acquisition, ("auto", "ucb", "pareto"))
         one_of("fit", fit, ("profile", "random"))
+        if not isinstance(k, int) or k < 1:
+            raise BadInput(f"k={k!r} neighbours; give 1 or more")
         self.acquisition, self.fit, self.k = acquisition, fit, k
 
     def options(self):

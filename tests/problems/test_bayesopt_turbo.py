@@ -256,7 +256,9 @@ def test_a_box_of_few_whole_numbers_is_proposed_without_repetition_while_there_a
     optimizer = First([[0, 3], [0, 2]], integer=[0, 1], initial=1)
     optimizer.tell([[1, 1]], [0.0])
     optimizer.length = LONGEST
-    assert len(np.unique(optimizer.ask(8), axis=0)) == 8
+    points = optimizer.ask(8)
+    assert len(np.unique(points, axis=0)) == 8
+    assert [1, 1] not in points.tolist()  # it is known already
     assert optimizer.ask(30).shape == (30, 2)  # 12 there are
 
 

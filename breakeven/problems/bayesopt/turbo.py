@@ -323,18 +323,24 @@ class TrustRegion:
             points = new if not len(points) else np.vstack([points, new])
             if not self.box.integer:
                 break  # Sobol points are distinct, and so are these but for an accident
-            points = self._distinct(points)
+            points = self._new(points)
             if len(points) >= count:
                 break
         missing = count - len(points)
         if missing > 0:  # fewer whole numbers than asked for: some are proposed again
-            points = np.vstack([points, points[self.rng.integers(len(points), size=missing)]])
+            points = np.vstack([points, new[self.rng.integers(len(new), size=missing)]])
         return Candidates(points, centre)
 
-    def _distinct(self, points: np.ndarray) -> np.ndarray:
-        """Points that differ once whole numbers are rounded, as they are then."""
+    def _new(self, points: np.ndarray) -> np.ndarray:
+        """Points that are still new, and differ, once whole numbers are rounded; as they are then."""
         rounded = self.box.to_unit(self.box.from_unit(points))
-        return rounded[np.sort(np.unique(rounded, axis=0, return_index=True)[1])]
+        known = set() if self.noisy else {point.tobytes() for point in self.active_unit}
+        kept = []
+        for i, point in enumerate(rounded):
+            if point.tobytes() not in known:
+                known.add(point.tobytes())
+                kept.append(i)
+        return rounded[kept]
 
 
 _STATE = ("_first", "length", "successes", "failures", "restarts", "dropped")

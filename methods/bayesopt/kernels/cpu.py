@@ -35,42 +35,11 @@ def blocked(points, centre):
     return blocks, halves
 
 
-@njit(**_FAST)
-def _scores(block, half, where, values, first, last, out):
-    """Half the squared distance to each point of a block, less half the query's own square; returns the least."""
-    for i in range(WIDTH):
-        out[i] = half[i]
-    at = first
-    while at + 4 <= last:
-        a, b, c, d = values[at], values[at + 1], values[at + 2], values[at + 3]
-        row_a, row_b, row_c, row_d = block[where[at]], block[where[at + 1]], block[where[at + 2]], block[where[at + 3]]
-        for i in range(WIDTH):
-            out[i] -= a * row_a[i] + b * row_b[i] + c * row_c[i] + d * row_d[i]
-        at += 4
-    while at < last:
-        value, row = values[at], block[where[at]]
-        for i in range(WIDTH):
-            out[i] -= value * row[i]
-        at += 1
-    least = out[0]
-    for i in range(WIDTH):
-        least = min(least, out[i])
-    return least
-
-
-@njit(**_OPTIONS)
-def _keep(scores, found, score, index):
-    """Insert into a sorted list from which the last falls out; of equals, the one that was there first stays before."""
-    at = len(scores) - 1
-    while at > 0 and scores[at - 1] > score:
-        scores[at], found[at] = scores[at - 1], found[at - 1]
-        at -= 1
-    scores[at], found[at] = score, index
-
-
 @njit(parallel=True, **_OPTIONS)
 def scan(blocks, halves, starts, where, values, kept):
     """The ``kept`` points of least score for every query, up to rounding in float32.
+
+    A score is half the squared distance, less half the query's own square around the centre.
 
     Args:
         blocks, halves: of `blocked`.
@@ -84,17 +53,47 @@ def scan(blocks, halves, starts, where, values, kept):
     scores = np.full((m, kept), FAR, np.float32)
     found = np.full((m, kept), -1, np.int64)
     for group in prange((m + GROUP - 1) // GROUP):
-        row = np.zeros(WIDTH, np.float32)
-        for b in range(len(blocks)):
-            for query in range(group * GROUP, min(m, (group + 1) * GROUP)):
-                bound = scores[query, kept - 1]
-                if _scores(blocks[b], halves[b], where, values, starts[query], starts[query + 1], row) >= bound:
-                    continue
-                for i in range(WIDTH):
-                    if row[i] < bound:
-                        _keep(scores[query], found[query], row[i], b * WIDTH + i)
-                        bound = scores[query, kept - 1]
+        first, last = group * GROUP, min(m, (group + 1) * GROUP)
+        _scan_group(blocks.reshape(-1, WIDTH), halves, starts, where, values, first, last, scores, found)
     return scores, found
+
+
+@njit(**_FAST)
+def _scan_group(rows, halves, starts, where, values, first, last, scores, found):
+    """All of a group of queries in one function, since each call, and each view, costs as much as many points."""
+    row, kept = np.zeros(WIDTH, np.float32), scores.shape[1]
+    d = len(rows) // len(halves)
+    for b in range(len(halves)):
+        for query in range(first, last):
+            for i in range(WIDTH):
+                row[i] = halves[b, i]
+            at, end = starts[query], starts[query + 1]
+            while at + 4 <= end:
+                p, q, r, s = values[at], values[at + 1], values[at + 2], values[at + 3]
+                of_p, of_q = b * d + where[at], b * d + where[at + 1]
+                of_r, of_s = b * d + where[at + 2], b * d + where[at + 3]
+                for i in range(WIDTH):
+                    row[i] -= p * rows[of_p, i] + q * rows[of_q, i] + r * rows[of_r, i] + s * rows[of_s, i]
+                at += 4
+            while at < end:
+                p, of_p = values[at], b * d + where[at]
+                for i in range(WIDTH):
+                    row[i] -= p * rows[of_p, i]
+                at += 1
+            least = row[0]
+            for i in range(WIDTH):
+                if row[i] < least:
+                    least = row[i]
+            if least >= scores[query, kept - 1]:
+                continue
+            for i in range(WIDTH):
+                score, to = row[i], kept - 1
+                if score < scores[query, to]:
+                    # A sorted list, from which the last falls out; of equals, the one that was there first stays before.
+                    while to > 0 and scores[query, to - 1] > score:
+                        scores[query, to], found[query, to] = scores[query, to - 1], found[query, to - 1]
+                        to -= 1
+                    scores[query, to], found[query, to] = score, b * WIDTH + i
 
 
 @njit(parallel=True, **_OPTIONS)
