@@ -123,18 +123,20 @@ def sentence(line: winmap.Line, found: BreakEven) -> str:
 
 def _said(line: winmap.Line, found: BreakEven) -> str:
     sizes = [point.size for point in found.points if point.winner != "undecided"]
-    spread = f"{size_text(min(sizes))} to {size_text(max(sizes))} {line.axis}" if sizes else f"no {line.axis}"
+    spread = f"from {size_text(min(sizes))} to {size_text(max(sizes))} {line.axis}" if sizes else f"at no {line.axis}"
+    if len(set(sizes)) == 1:
+        spread = f"at {size_text(sizes[0])} {line.axis}"
     if found.kind == "crosses":
         return _crossing(line, found.crossings[0])
     if found.kind == "several":
         return "; ".join(_crossing(line, crossing) for crossing in found.crossings)
     if found.kind in ("wins", "loses"):
         winner = line.method if found.kind == "wins" else line.baseline
-        text = f"{winner} wins from {spread}"
+        text = f"{winner} wins {spread}"
         if found.extrapolated and found.size:
             text += f"; by extrapolation the lead would change at {interval(found.size, found.low, found.high)}"
         return text
-    return f"a tie from {spread}" if found.kind == "tie" else found.kind
+    return f"a tie {spread}" if found.kind == "tie" else found.kind
 
 
 def place(line: winmap.Line) -> str:

@@ -7,7 +7,7 @@ import math
 import pytest
 import simulation
 
-from breakeven import winmap
+from breakeven import report, winmap
 from breakeven.crossing import Bound, break_even
 from breakeven.records import Block, Record, Side
 
@@ -183,3 +183,12 @@ def test_lines_are_kept_apart_and_leave_out_what_tells_nothing():
     (line,) = winmap.lines(unsupported + cells([sizes[1]]), "batch")
     assert [len(point.cells) for point in line.points] == [0, 2]
     assert break_even(line.points).kind == "too few sizes"
+
+
+@pytest.mark.parametrize(("sizes", "said"), [((4,), "at 4 batch"), ((1, 4), "from 1 to 4 batch"), ((), "at no batch")])
+def test_a_line_is_told_by_the_sizes_that_are_certain(sizes, said):
+    (line,) = winmap.lines(cells([{"batch": batch} for batch in (1, 4)]), "batch")
+    found = break_even(line.points)
+    points = [dataclasses.replace(p, winner="baseline" if p.size in sizes else "undecided") for p in found.points]
+    found = dataclasses.replace(found, kind="loses", extrapolated=False, points=tuple(points))
+    assert report.sentence(line, found) == f"pdhg on cover: simplex wins {said}"
