@@ -224,7 +224,7 @@ def _environment(digests: Mapping[str, str]) -> jinja2.Environment:
     environment.filters.update(
         duration=report.duration, number=report.number, effect=report.effect_text, memory=report.memory,
         significant=_significant, paper=_paper, size=report.size_of, amount=report.amount, size_text=report.size_text,
-        sentence=lambda text: text[:1].upper() + text[1:], prose=lambda text: markupsafe.Markup(documents.prose(text)),
+        breakable=_breakable, sentence=lambda text: text[:1].upper() + text[1:], prose=lambda text: markupsafe.Markup(documents.prose(text)),
     )  # fmt: skip
     environment.globals.update(
         infinity=math.inf, interval=report.interval, count=count, endings=contests.ENDINGS, shown_lines=SHOWN_LINES,
@@ -245,6 +245,11 @@ def _renderer(environment: jinja2.Environment) -> typing.Callable[..., str]:
 def _digests(files: Mapping[str, str]) -> dict[str, str]:
     """A browser may keep style and scripts as long as they are the same."""
     return {name: hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8] for name, text in files.items()}
+
+
+def _breakable(text: typing.Any) -> markupsafe.Markup:
+    """Names of files and methods may break after an underscore, where they must break."""
+    return markupsafe.escape(text).replace("_", markupsafe.Markup("_<wbr>"))
 
 
 def _significant(value: typing.Any) -> str:
