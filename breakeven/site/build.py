@@ -224,7 +224,8 @@ def _environment(digests: Mapping[str, str]) -> jinja2.Environment:
     environment.filters.update(
         duration=report.duration, number=report.number, effect=report.effect_text, memory=report.memory,
         significant=_significant, paper=_paper, size=report.size_of, amount=report.amount, size_text=report.size_text,
-        breakable=_breakable, sentence=lambda text: text[:1].upper() + text[1:], prose=lambda text: markupsafe.Markup(documents.prose(text)),
+        breakable=_breakable, sentence=lambda text: text[:1].upper() + text[1:],
+        prose=lambda text: markupsafe.Markup(documents.prose(text)),
     )  # fmt: skip
     environment.globals.update(
         infinity=math.inf, interval=report.interval, count=count, endings=contests.ENDINGS, shown_lines=SHOWN_LINES,
