@@ -124,7 +124,9 @@ def _files(store: Store, listings: Sequence[registry.Listing] | None, source_url
         for page, title, details in _record_pages(section):
             files[page] = render("records", page, section=section, title=title, details=details)
         for plot in _plots(section):
-            files[plot.file] = _drawn(environment, plot)
+            place = f"{section.contest.path} on {titles[section.machine]}"
+            drawn = environment.get_template("plots.svg.j2").module.alone(plot, _plot_style(), place)
+            files[plot.file] = str(drawn).strip() + "\n"
         for view in section.views:
             picture = environment.get_template("winmap.svg.j2").render(view=view, section=section, style=_plot_style())
             files[_map_file(view)] = picture
@@ -186,10 +188,6 @@ def _plots(section: contests.Section) -> typing.Iterator:
 
 def _map_file(view: contests.View) -> str:
     return f"plots/map-{view.anchor}.svg"
-
-
-def _drawn(environment: jinja2.Environment, plot) -> str:
-    return str(environment.get_template("plots.svg.j2").module.alone(plot, _plot_style())).strip() + "\n"
 
 
 @functools.cache

@@ -80,6 +80,8 @@ class Plot:
     limit: tuple[float, str] | None = None
     steps: tuple[Step, ...] = ()
     labels: tuple[tuple[float, float, str], ...] = ()
+    sides: tuple[str, str] | None = None
+    """Method and baseline, which a picture by itself names beside their marks."""
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
@@ -224,6 +226,7 @@ def scaling(line: winmap.Line, found: BreakEven, title: str, records: Sequence[R
         marks=tuple(marks),
         paths=tuple(paths),
         band=_band(found, x_scale),
+        sides=(line.method, line.baseline),
         limit=(y_scale(limit), f"limit {limit:g} s") if limit and y_scale.holds(limit) else None,
     )
 
