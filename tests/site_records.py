@@ -162,6 +162,45 @@ def hostile() -> list[Record]:
     return made
 
 
+def of_contest(sweep) -> list[Record]:
+    """Two methods on the full profile of a contest, at most 40 problems; nothing of it but its sizes and metric is true."""
+    contest, made = sweep.contest, []
+    metric = contest.rank_by
+    cells = itertools.chain.from_iterable(((grid.dataset, *one) for one in grid.problems()) for grid in sweep.full)
+    for place, (dataset, sizes, seed) in enumerate(itertools.islice(cells, 40)):
+        for way, name in enumerate(("one", "two:variant")):
+            numbers = [value for value in sizes.values() if isinstance(value, int | float)]
+            size = 1 + sum(numbers) + seed
+            key = f"{contest.path}-{place}-{name}"
+            read_off = {axis: size for axis in contest.axes if axis not in sizes}
+            first, second = 1e-5 * size ** (0.9 + way / 4), 1e-4 * size**0.8
+            if metric.scale == "difference":
+                first, second = first % 1, second % 1
+            one = (
+                record(first, second, name=name, seed=seed)
+                if metric.is_time
+                else record(1.0, 1.0, name=name, seed=seed)
+            )
+            given = {} if metric.is_time else {"judged": {metric.name: first}, "peak_bytes": int(1e9 * first)}
+            taken = {} if metric.is_time else {"judged": {metric.name: second}, "peak_bytes": int(1e9 * second)}
+            made.append(
+                dataclasses.replace(
+                    one,
+                    key=key,
+                    contest=contest.path,
+                    dataset=dataset,
+                    sizes=sizes,
+                    given=dict(contest.given),
+                    problem={"name": dataset, **read_off},
+                    method=dataclasses.replace(one.method, **given),
+                    baseline=dataclasses.replace(one.baseline, name=contest.baseline, **taken),
+                    rank_by=metric,
+                    command=f"breakeven run {contest.path}",
+                )
+            )
+    return made
+
+
 ERROR = Metric("error", scale="ratio", about="of what was asked")
 
 

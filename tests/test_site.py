@@ -85,6 +85,12 @@ class Site:
         self.made = {name: page for name, page in self.pages.items() if name not in prose}
         self.text = " ".join(page.text for page in self.made.values())
 
+    @property
+    def data(self) -> dict:
+        """What the form looks up; strict, as NaN is no JSON."""
+        text = (self.folder / "data.js").read_text(encoding="utf-8")
+        return json.loads(text.removeprefix("window.breakeven = ").removesuffix(";\n"), parse_constant=pytest.fail)
+
     def contest(self, name: str = "lp-strong_branching") -> Page:
         return self.pages[f"contests/{name}.html"]
 
@@ -342,9 +348,7 @@ def test_tables_can_be_sorted_and_views_picked(site):
 
 
 def test_the_data_of_the_form_are_those_of_the_records(site, records):
-    text = (site.folder / "data.js").read_text()
-    data = json.loads(text.removeprefix("window.breakeven = ").removesuffix(";\n"))
-    (contest,) = data["contests"]
+    (contest,) = site.data["contests"]
     assert (contest["axis"], contest["by"], contest["metric"]["unit"]) == ("batch", "nonzeros", "s")
     (machine,) = contest["machines"]
     (view,) = [view for view in machine["views"] if view["method"] == "batched_pdhg"]
@@ -389,6 +393,21 @@ def test_names_change_nothing_but_text(tmp_path, site):
         assert tags <= {"svg", "title", "style", "rect", "text", "path", "g", "circle", "polyline"}
 
 
+def test_every_contest_has_its_pages_whatever_its_axes_and_its_metric(tmp_path):
+    sweeps = registry.sweeps()
+    records = [one for sweep in sweeps for one in site_records.of_contest(sweep)]
+    site = made(tmp_path, records, listings=[])
+    for sweep in sweeps:
+        contest = sweep.contest
+        page = site.contest(contest.path.replace("/", "-"))
+        assert contest.question in page.text
+        assert contest.question in site.front.text
+        assert "cell" in " ".join(page.values("class"))
+        assert ("faster" in page.text) == contest.rank_by.is_time, contest.path
+        assert ("wall-clock" in page.text) == contest.rank_by.is_time
+    assert len(site.data["contests"]) == len(sweeps)
+
+
 def test_two_names_that_look_alike_have_files_of_their_own():
     names = Names()
     made_up = [
@@ -431,10 +450,7 @@ def test_odd_numbers_do_not_break_the_page(tmp_path):
     (machine,) = [page for name, page in shown.pages.items() if name.startswith("machines/")]
     assert "100% of 2 blocks" in machine.text
     assert "What decides: the work needed" in shown.contest().text
-    json.loads(
-        (shown.folder / "data.js").read_text().removeprefix("window.breakeven = ").removesuffix(";\n"),
-        parse_constant=pytest.fail,
-    )
+    assert shown.data["contests"]
 
 
 def test_no_work_is_plotted_without_claims(tmp_path):

@@ -98,7 +98,7 @@ def value_ticks(scale: Scale | LinearScale, metric: Metric, apart: float) -> tup
         return linear_ticks(scale, apart)
     if metric.unit == "B":
         return byte_ticks(scale, apart)
-    return ticks(scale, apart, _duration if metric.is_time else "{:.3g}".format)
+    return ticks(scale, apart, _duration if metric.unit == "s" else "{:.3g}".format)
 
 
 def compact(value: float) -> str:
