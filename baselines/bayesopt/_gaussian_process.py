@@ -3,9 +3,14 @@
 import contextlib
 import warnings
 
-import gpytorch
 import numpy as np
 import torch
+
+with warnings.catch_warnings():
+    warnings.filterwarnings(
+        "ignore", "`torch.jit.script` is deprecated", DeprecationWarning
+    )  # linear_operator compiles by it
+    import gpytorch
 
 LENGTHS, OUTPUTS, NOISES = (0.005, 2.0), (0.05, 20.0), (5e-4, 0.2)  # bounds of the hyperparameters
 FIRST = 0.5, 1.0, 0.005  # where the fit begins

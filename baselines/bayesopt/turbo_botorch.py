@@ -5,17 +5,22 @@ After the recipe in BoTorch's documentation, in the trust region that all entran
 
 import warnings
 
-import botorch
-import gpytorch
 import numpy as np
 import torch
-from botorch.fit import fit_gpytorch_mll
-from botorch.generation import MaxPosteriorSampling
-from botorch.models import SingleTaskGP
 
 from breakeven.contract import Unsupported, adapter
 from breakeven.problems.bayesopt import BlackBox, Observations, Predictions, Proposals, Regression, Trace
 from breakeven.problems.bayesopt.turbo import Candidates, TrustRegion, at_observations, run
+
+with warnings.catch_warnings():
+    warnings.filterwarnings(
+        "ignore", "`torch.jit.script` is deprecated", DeprecationWarning
+    )  # linear_operator compiles by it
+    import botorch
+    import gpytorch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.generation import MaxPosteriorSampling
+    from botorch.models import SingleTaskGP
 
 ALONE = 1000  # observations below which threads wait for each other longer than they work
 

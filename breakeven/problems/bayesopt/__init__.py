@@ -242,20 +242,12 @@ class BlackBox(Problem):
         def bowl(x: np.ndarray) -> np.ndarray:
             return ((x - 0.3) ** 2).sum(axis=1)
 
-        def constant(x: np.ndarray) -> np.ndarray:
-            return np.ones(len(x))
-
-        def large(x: np.ndarray) -> np.ndarray:
-            return 1e30 * bowl(x)
-
         unit = np.tile([0.0, 1.0], (3, 1))
         return {
             "bowl": cls.of("bowl", bowl, unit, budget=9, batch=3, best=0.0, typical=0.37),
             "line": cls.of("line", bowl, unit[:1], budget=4, batch=2, best=0.0, typical=0.1),
             "one_batch": cls.of("one_batch", bowl, unit, budget=5, batch=50),
             "wide_box": cls.of("wide_box", bowl, [[-5, 10], [0, 1000], [-1e-3, 1e-3]], budget=10, batch=4, seed=3),
-            "constant": cls.of("constant", constant, unit, budget=9, batch=3),
-            "large": cls.of("large", large, unit, budget=11, batch=5),
             "noise": cls.of("noise", bowl, unit, budget=9, batch=3, noise=0.1, seed=1),
             "with_a_target": cls.of(
                 "with_a_target", bowl, unit, budget=12, batch=3, best=0.0, typical=1.0, target=9.0, cost=0.5
