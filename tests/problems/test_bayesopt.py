@@ -239,4 +239,3 @@ def test_probes_are_problems_in_either_precision():
 
 def test_only_seconds_may_differ_between_two_answers():
     assert Trace.measured == ("waited",)
-    assert Proposals.measured == ()
