@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 from collections.abc import Mapping
 
 import psutil
@@ -80,11 +81,47 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a cell may take: seconds per call, seconds of sampling, and bytes of resident memory."""
+    """What a cell may take: seconds per call, seconds of sampling, and bytes of resident memory.
+
+    ``goal`` is what the sampling is to find out, a key of `sampling.GOALS`.
+    """
 
     call_seconds: float = 60.0
     sampling_seconds: float = 3.0
     memory_bytes: int = dataclasses.field(default_factory=lambda: int(0.8 * psutil.virtual_memory().total))
+    goal: str = "winner"
+
+
+def job(
+    cell: Cell, mode: str, limits: Limits, sides: Mapping[str, registry.Entrant] | None = None
+) -> dict[str, typing.Any]:
+    """What a worker is asked, as JSON holds it (see `worker.play`).
+
+    Args:
+        mode: ``"duel"``, ``"answer"`` or ``"memory"``.
+        sides: ``"method"`` and ``"baseline"``, or one of them; the cell's own where they are not given.
+    """
+    sides = sides or {"method": cell.method, "baseline": cell.baseline}
+    return {
+        "key": cell.key,
+        "mode": mode,
+        "sides": {
+            side: {
+                "module": entrant.listing.entry.module,
+                "options": dict(entrant.options),
+                "isolated": entrant.listing.isolated,
+            }
+            for side, entrant in sides.items()
+        },
+        "problem": cell.contest.problem,
+        "given": dict(cell.contest.given),
+        "subject_to": dict(cell.contest.subject_to),
+        "dataset": {"module": cell.dataset.entry.module, "sizes": dict(cell.sizes), "seed": cell.seed},
+        "device": cell.device,
+        "threads": cell.threads,
+        "budget_seconds": limits.sampling_seconds,
+        "goal": limits.goal,
+    }
 
 
 def measure(cell: Cell, limits: Limits, *, baseline_ended: Side | None = None) -> Record:
@@ -157,7 +194,7 @@ def _with_memory(cell: Cell, limits: Limits, name: str, side: Side, *, needed: b
     return dataclasses.replace(side, peak_bytes=run.peak_bytes)
 
 
-class _Run:
+class Run:
     """What one worker told before it ended, and how it ended."""
 
     def __init__(self):
@@ -169,13 +206,17 @@ class _Run:
         self.stopped = ""
         self.peak_bytes: int | None = None
         self.phase, self.phase_side, self.since = "start", "method", time.monotonic()
+        self.spent: dict[str, float] = {}
+        self._heard = self.since
         self.at_least: dict[str, float] = {}
         self.stderr = ""
         self.bad_input = ""
         self.done = False
 
     def hear(self, event: dict) -> None:
-        kind = event["event"]
+        kind, now = event["event"], time.monotonic()
+        self.spent[self.phase] = self.spent.get(self.phase, 0.0) + now - self._heard
+        self._heard = now
         if kind == "phase":
             self.phase, self.phase_side, self.since = event["phase"], event["side"], time.monotonic()
         elif kind == "problem":
@@ -227,28 +268,10 @@ class _Run:
         )
 
 
-def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Entrant]) -> _Run:
+def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Entrant]) -> Run:
     """Start a worker, listen until it ends, and end it where it outlasts a limit."""
-    job = {
-        "key": cell.key,
-        "mode": mode,
-        "sides": {
-            side: {
-                "module": entrant.listing.entry.module,
-                "options": dict(entrant.options),
-                "isolated": entrant.listing.isolated,
-            }
-            for side, entrant in sides.items()
-        },
-        "problem": cell.contest.problem,
-        "given": dict(cell.contest.given),
-        "subject_to": dict(cell.contest.subject_to),
-        "dataset": {"module": cell.dataset.entry.module, "sizes": dict(cell.sizes), "seed": cell.seed},
-        "device": cell.device,
-        "threads": cell.threads,
-        "budget_seconds": limits.sampling_seconds,
-    }
-    run = _Run()
+    asked = job(cell, mode, limits, sides)
+    run = Run()
     with tempfile.TemporaryDirectory(prefix="breakeven-") as folder:
         errors = pathlib.Path(folder, "stderr")
         read, write = os.pipe()
@@ -260,9 +283,9 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             )  # fmt: skip
         os.close(write)
         try:
-            process.stdin.write(json.dumps(job).encode())
+            process.stdin.write(json.dumps(asked).encode())
             process.stdin.close()
-            verdict = _listen(run, read, process, limits)
+            verdict = listen(run, read, process, limits)
             if verdict is None and not run.done:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=5)  # its pipe is closed: let it die its own death, which tells why
@@ -273,7 +296,7 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             end(process, folder)
         run.stderr = "\n".join(errors.read_text(errors="replace").splitlines()[-20:])[-4000:]
     if verdict is None and not run.done and not run.ended:
-        verdict = _how_it_died(process.returncode, run)
+        verdict = how_it_died(process.returncode, run)
     if verdict is not None:
         for side in ("method", "baseline") if run.phase_side == "both" else (run.phase_side,):
             run.ended.setdefault(side, verdict)
@@ -282,7 +305,7 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
     return run
 
 
-def _listen(run: _Run, pipe: int, process: subprocess.Popen, limits: Limits) -> tuple[str, str] | None:
+def listen(run: Run, pipe: int, process: subprocess.Popen, limits: Limits) -> tuple[str, str] | None:
     """Hear events until the worker closes its pipe; an ending that the parent imposed is returned."""
     buffered = b""
     with selectors.DefaultSelector() as selector:
@@ -344,7 +367,7 @@ def end(process: subprocess.Popen, mark: str) -> None:
                 other.kill()
 
 
-def _how_it_died(code: int, run: _Run) -> tuple[str, str]:
+def how_it_died(code: int, run: Run) -> tuple[str, str]:
     where = f"during {run.phase} of the {run.phase_side}" if run.phase != "start" else "before it began"
     if code == -signal.SIGKILL:
         return "out_of_memory", f"the system killed the process {where}, as it does when memory runs out"

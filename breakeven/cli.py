@@ -229,17 +229,20 @@ def run(
     options = {"again": again, "until": until, "on_bad_input": complaints.append}
     show = lambda cell, record, measured: click.echo(json.dumps(_record_json(record), default=str))  # noqa: E731
 
-    def measure(some: list[Cell]) -> list[Record]:
+    def measure(some: list[Cell], goal: str = "winner") -> list[Record]:
+        asked = dataclasses.replace(limits, goal=goal)
         if as_json:
-            return sweep.run(some, store, limits, on_end=show, **options)
+            return sweep.run(some, store, asked, on_end=show, **options)
         with _bar(len(some)) as bar:
-            return sweep.run(some, store, limits, **bar, **options)
+            return sweep.run(some, store, asked, **bar, **options)
 
     records = measure(cells)
     outcomes = []
     if refined and len(records) == len(cells):
         machine = devices.this_machine().name
-        outcomes = refine.refine(cells, measure, lambda: store.newest(machine=machine), within=within)
+        outcomes = refine.refine(
+            cells, lambda some: measure(some, "ratio"), lambda: store.newest(machine=machine), within=within
+        )
     if not as_json:
         for outcome in outcomes:
             out.print(outcome.text, soft_wrap=True)

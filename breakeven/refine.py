@@ -36,7 +36,8 @@ def refine(
 
     Args:
         cells: the sweep that has been measured; new cells differ from these in one asked size alone.
-        measure: measures cells and returns their records; fewer than asked where a budget has ended.
+        measure: measures cells and returns their records; fewer than asked where a budget has ended. It should ask by how much,
+            not who wins (`sampling.GOALS`): most of these cells are close to a tie.
         records: all records of these cells' contest, machine, device and threads.
         within: the factor that an interval may span, above 1.
     """

@@ -272,6 +272,7 @@ def _sample(job: dict, players: dict, first_calls: dict, announce, guarded, tell
         budget_seconds=job["budget_seconds"],
         contended=lambda: contention.share() > 0.1,
         seed=job["key"],
+        goal=job.get("goal", "winner"),
     )
     gc.collect()
     tell({"event": "blocks", "stopped": stopped, "blocks": [

@@ -9,27 +9,23 @@ import random
 import simulation
 from simulation import Noise
 
-from breakeven import sampling
 from breakeven.gate.decision import FASTER, SLOWER, process_value
 from breakeven.gate.schedule import HEAD, Course, follow
-from breakeven.gate.session import until_the_budget_ends
 
 START_SECONDS, CELL_SECONDS, CALL_SECONDS = 3.0, 0.5, 0.02
 PROCESS_SD = 0.02
 """Of the log-ratio between processes of the same code; 0.0055 to 0.046 were measured on shared machines."""
 
 
-def process_values(noise: Noise, count: int, monkeypatch) -> dict[float, list[float]]:
+def process_values(noise: Noise, count: int) -> dict[float, list[float]]:
     """What processes measure of a method that takes as long as its baseline, by the seconds that they sample it.
 
     What makes processes differ from each other comes on top, in each gate anew.
     """
     values = {seconds: [] for seconds in (0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)}
-    with monkeypatch.context() as patched:
-        patched.setattr(sampling, "decide", until_the_budget_ends)
-        for seconds, number in itertools.product(values, range(count)):
-            blocks, _ = simulation.duel(CALL_SECONDS, CALL_SECONDS, noise, f"{seconds} {number}", seconds)
-            values[seconds].append(process_value(blocks, against_control=False))
+    for seconds, number in itertools.product(values, range(count)):
+        blocks, _ = simulation.duel(CALL_SECONDS, CALL_SECONDS, noise, f"{seconds} {number}", seconds, "ratio")
+        values[seconds].append(process_value(blocks, against_control=False))
     return values
 
 

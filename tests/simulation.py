@@ -81,7 +81,12 @@ class Machine:
 
 
 def duel(
-    method: float, baseline: float, noise: Noise, seed: int | str, budget_seconds: float = math.inf
+    method: float,
+    baseline: float,
+    noise: Noise,
+    seed: int | str,
+    budget_seconds: float = math.inf,
+    goal: str = "winner",
 ) -> tuple[tuple[Block, ...], str]:
     """A duel between calls that truly take ``method`` and ``baseline`` seconds."""
     machine = Machine(noise, seed)
@@ -92,6 +97,7 @@ def duel(
         clock=machine.clock,
         budget_seconds=budget_seconds,
         seed=seed,
+        goal=goal,
     )
 
 

@@ -342,7 +342,7 @@ def test_a_number_that_the_judge_lacks_is_nobodys_win(ranked):
 
 
 def test_where_memory_is_needed_and_its_process_fails_the_side_has_failed(folder, monkeypatch):
-    failed = cell._Run()
+    failed = cell.Run()
     failed.ended, failed.at_least = {"method": ("timeout", "one call took too long")}, {"method": 3.0}
     monkeypatch.setattr(cell, "_run", lambda *_: failed)
     side, some = Side("honest", judged={"relative_kkt": 0.0}), cell_of("honest")

@@ -1,5 +1,6 @@
 """The gate's statistics on a machine in memory, and whole gates between commits of a throw-away repository."""
 
+import io
 import math
 import random
 import re
@@ -11,10 +12,12 @@ import gate_repository
 import gate_simulation
 import pytest
 import simulation
+import verdicts_at_scale
 from click.testing import CliRunner
 
-from breakeven import cli
-from breakeven.gate import builds, comparison, decision, report
+from breakeven import cell as cells
+from breakeven import cli, sampling
+from breakeven.gate import builds, comparison, decision, report, schedule, session, sides
 from breakeven.gate.schedule import BASE, HEAD, follow
 from breakeven.records import Block
 
@@ -24,8 +27,7 @@ MODELS = {name: simulation.MODELS[name] for name in ("quiet", "interrupted", "bl
 @pytest.fixture(scope="module", params=MODELS)
 def values(request):
     """What processes of a noisy machine measure."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        return gate_simulation.process_values(MODELS[request.param], 100, monkeypatch)
+    return gate_simulation.process_values(MODELS[request.param], 100)
 
 
 def test_a_slow_down_of_a_tenth_is_found_in_nine_gates_of_ten(values):
@@ -49,8 +51,7 @@ def test_where_nothing_changed_at_most_one_gate_in_a_hundred_cries_wolf(values):
 
 
 def test_a_machine_too_noisy_leaves_cells_undecided_and_calls_no_slow_down_the_same():
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        values = gate_simulation.process_values(simulation.WORST, 100, monkeypatch)
+    values = gate_simulation.process_values(simulation.WORST, 100)
     outcomes = gate_simulation.gates(100, values, 1.10)
     assert outcomes.first["same"] + outcomes.first["faster"] == 0
     assert outcomes.first["undecided"] > 0
@@ -364,3 +365,105 @@ def test_a_budget_too_short_to_decide_has_its_own_code(project, monkeypatch):
     said = gate(project, monkeypatch, "HEAD", "--budget", "0.01s")
     assert said.exit_code == 2, said.output
     assert "the budget ended before it was timed" in said.output
+
+
+# -- commits from before a hook ---------------------------------------------------------------------------------------
+
+
+def test_a_commit_without_public_jobs_is_asked_in_the_same_words(tmp_path, monkeypatch):
+    (one,) = verdicts_at_scale.cells(tmp_path, [64])
+    asked = session._job(one)
+    assert asked["goal"] == "ratio"
+    monkeypatch.delattr(cells, "job")
+    assert session._job(one) == {name: value for name, value in asked.items() if name not in ("goal", "budget_seconds")}
+
+
+@pytest.mark.parametrize("knows_goals", [True, False])
+def test_a_worker_that_knows_no_goals_gets_the_rule_put_in(knows_goals, monkeypatch):
+    monkeypatch.setattr(sampling, "decide", sampling.decide)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    if not knows_goals:
+        monkeypatch.delattr(sampling, "GOALS")
+    before = sampling.decide
+    session.measure(lambda event: None)
+    assert (sampling.decide is before) == knows_goals
+
+
+# -- what is timed ----------------------------------------------------------------------------------------------------
+
+
+def chosen(costs: dict[str, float], seconds: float, start_seconds: float = 0.0) -> set[str]:
+    """Cells are named by their line and size: ``a1`` to ``a9``."""
+    return set(schedule.affordable({name: name[0] for name in costs}, costs, seconds, start_seconds))
+
+
+def test_all_cells_are_timed_where_there_is_time():
+    costs = {f"{line}{size}": 0.3 for line in "abc" for size in range(3)}
+    assert chosen(costs, 600) == set(costs)
+
+
+def test_each_line_has_a_timed_cell_however_short_the_time():
+    costs = {"a1": 5.0, "a2": 2.0, "a3": 9.0, "b1": 1.0, "b2": 30.0}
+    assert chosen(costs, 1) == chosen(costs, 100, start_seconds=100) == {"a2", "b1"}
+
+
+def test_the_largest_that_fits_stands_for_its_line_and_the_rest_of_the_room_is_used():
+    costs = {"a1": 0.1, "b1": 0.1, "a2": 1.0, "b2": 20.0, "a3": 20.0, "b3": 40.0}
+    assert chosen(costs, 24 * 5) == {"a2", "b1", "a1"}
+    assert {"a3", "b2"} <= chosen(costs, 24 * 50)
+
+
+def test_the_usual_number_of_pairs_fits_into_the_seconds():
+    draw = random.Random(0)
+    for _ in range(200):
+        costs = {f"{line}{size}": draw.expovariate(1.0) for line in "abcd" for size in range(5)}
+        seconds, start = draw.uniform(200, 900), draw.uniform(1, 4)
+        picked = chosen(costs, seconds, start)
+        process = start + sum(costs[name] + schedule.ROOM_TO_SAMPLE for name in picked)
+        assert len(picked) == 4 or 2 * schedule.USUAL_PAIRS * process <= seconds
+
+
+def test_a_cell_that_is_not_timed_passes_with_its_answers_judged():
+    one = comparison.CellResult("toy/race", "m", "data size=1 seed=0", comparison.JUDGED)
+    assert not one.regressed
+    assert comparison.Report("a", "b", (one,), 0, (), 600.0, 1.0).exit_code == comparison.PASSED
+
+
+class QuickSession:
+    """Stands in for a process: every cell is the same on both sides, and making a problem takes as long as its size says."""
+
+    def __init__(self, build, threads):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def measure(self, facts, limits, *, key, against_control, alone=False):
+        spent = {"start": 1.0, "problem": float(facts["sizes"]["size"]), "first call": 90.0}
+        return sides.Outcome("ok", value=random.Random(key).gauss(0, 1e-3), seconds=0.01, spent=spent)
+
+    def peak_bytes(self, facts, limits):
+        return 1000
+
+
+@pytest.mark.parametrize(("budget", "untimed"), [(24 * 70.0, set()), (24 * 20.0, {"30"}), (1.0, {"10", "30"})])
+def test_a_gate_times_what_its_budget_holds_and_judges_the_rest(budget, untimed, monkeypatch, tmp_path):
+    monkeypatch.setattr(comparison, "Session", QuickSession)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    metric = {"name": "seconds", "lower_is_better": True, "scale": "ratio", "margin": 0.05}
+    facts = {
+        size: {"contest": "toy/race", "method": "new", "baseline": "old", "dataset": "data", "problem": f"size={size}",
+               "sizes": {"size": size}, "rank_by": metric, "subject_to": {}}
+        for size in (1, 10, 30)
+    }  # fmt: skip
+    pairs = {str(size): comparison._Pair(one, one, ("method",), False) for size, one in facts.items()}
+    said: list[str] = []
+    request = comparison.Request("base", budget_seconds=budget)
+    results = comparison._Measurement(request, dict.fromkeys((BASE, HEAD)), 1, pairs, said.append).results()
+    verdicts = {name: one.verdict for name, one in zip(pairs, results, strict=True)}
+    assert {name for name, verdict in verdicts.items() if verdict == "judged"} == untimed
+    assert all(verdict in ("same", "judged") for verdict in verdicts.values())
+    assert any("are timed, one or more of each line" in one for one in said) == bool(untimed)

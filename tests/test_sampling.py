@@ -248,3 +248,12 @@ def test_a_winner_by_half_is_found_nearly_always_and_soon():
 def test_a_winner_by_a_fifth_is_found_in_noise():
     ratios = [ratio for ratio, _ in played(1 / 1.2, simulation.NOISY, 300)]
     assert sum(sampling.claim(ratio) == "method" for ratio in ratios) >= 255
+
+
+@pytest.mark.parametrize("ratio", [1.0, 10.0])
+def test_asked_by_how_much_sampling_ends_with_the_budget_alone(ratio):
+    blocks, stopped = simulation.duel(0.01 * ratio, 0.01, simulation.QUIET, 0, budget_seconds=4.0, goal="ratio")
+    assert stopped == "budget"
+    assert len(blocks) > len(simulation.duel(0.01 * ratio, 0.01, simulation.QUIET, 0, budget_seconds=4.0)[0])
+    blocks, _ = simulation.duel(1e-6 * ratio, 1e-6, simulation.QUIET, 0, budget_seconds=4.0, goal="ratio")
+    assert len(blocks) == sampling.MOST_BLOCKS

@@ -13,12 +13,14 @@ from breakeven import devices, registry, sweep
 from breakeven.gate import builds, sides
 from breakeven.gate.builds import Build, HarnessFailed
 from breakeven.gate.decision import FASTER, LOOKS, MARGIN, SAME, SLOWER, UNDECIDED, summarise
-from breakeven.gate.schedule import BASE, HEAD, Course, follow
+from breakeven.gate.schedule import BASE, HEAD, Course, affordable, follow
 from breakeven.gate.sides import Outcome, Session
 from breakeven.sampling import Ratio
 
 LARGER, WORSE, FIXED, FAILING, NEW, REMOVED = "larger", "worse", "fixed", "failing", "new", "removed"
-PASSING = (SAME, FASTER, FIXED, FAILING, NEW, REMOVED)
+JUDGED = "judged"
+"""Both sides answered well, and the budget held the times of another size of the same line, not of this one."""
+PASSING = (SAME, FASTER, FIXED, FAILING, NEW, REMOVED, JUDGED)
 """Every other verdict but ``undecided`` is a regression: slower, larger, worse, or the status with which a cell ends at HEAD."""
 
 PASSED, REGRESSED, OPEN, HARNESS_FAILED = 0, 1, 2, 3
@@ -308,6 +310,9 @@ class _Measurement:
         self._sessions = {BASE: 0, HEAD: 0}
         self._peaks: dict[str, tuple[int, int]] = {}
         self._larger: set[str] = set()
+        self._costs: dict[str, float] = {}
+        self._start_seconds = 0.0
+        self._untimed: set[str] = set()
 
     def results(self) -> list[CellResult]:
         """Measure and decide. The device is held throughout: no sweep may come between the processes of a pair."""
@@ -320,13 +325,24 @@ class _Measurement:
         self._prepare(deadline)
         sound = [name for name in self._pairs if self._ending(name) is None and self._seen_well(name)]
         self._measure_memory(sound, deadline)
+        timed = affordable(
+            {name: json.dumps(self._line(name)) for name in sound},
+            self._costs,
+            deadline - time.monotonic(),
+            self._start_seconds,
+        )
+        self._untimed = set(sound) - set(timed)
+        if self._untimed:
+            self._say(
+                f"{len(timed)} of {len(sound)} cells are timed, one or more of each line of sizes; a longer --budget holds more"
+            )
 
         def on_look(pairs: int, courses: Mapping[str, Course]) -> None:
             undecided = sum(course.verdict == UNDECIDED for course in courses.values())
-            self._say(f"after {pairs} pairs of processes, {undecided} of {len(sound)} cells are undecided")
+            self._say(f"after {pairs} pairs of processes, {undecided} of {len(timed)} cells are undecided")
 
         return follow(
-            sound,
+            timed,
             self._play,
             clock=time.monotonic,
             deadline=deadline,
@@ -353,10 +369,8 @@ class _Measurement:
         """
         largest = {}
         for name in names:  # a plan has small cells first
-            facts = self._pairs[name].head
-            text = {key: value for key, value in facts["sizes"].items() if isinstance(value, str)}
-            line = name if facts["rank_by"]["name"] == "peak_bytes" else json.dumps(text)
-            largest[facts["contest"], facts["method"], facts["dataset"], line] = name
+            by_memory = self._pairs[name].head["rank_by"]["name"] == "peak_bytes"
+            largest[name if by_memory else json.dumps(self._line(name))] = name
         if largest:
             self._say(f"memory of {len(largest)} cells, the largest of each line of sizes")
         for name in largest.values():
@@ -374,6 +388,12 @@ class _Measurement:
             if grown and name in self._peaks:
                 self._larger.add(name)
 
+    def _line(self, name: str) -> list:
+        """What a cell has in common with those that differ from it in their numbers alone."""
+        facts = self._pairs[name].head
+        text = {key: value for key, value in facts["sizes"].items() if isinstance(value, str)}
+        return [facts["contest"], facts["method"], facts["dataset"], text]
+
     def _peak(self, side: str, name: str) -> int | None:
         with Session(self._made[side], self._threads) as session:
             return session.peak_bytes(self._pairs[name].facts(side), self._limits)
@@ -384,7 +404,7 @@ class _Measurement:
 
     def _measure(self, side: str, names: list[str], limits, deadline: float) -> dict[str, float]:
         """One session: the log-ratios of those cells that ended well."""
-        values = {}
+        values, starting = {}, 0.0
         self._sessions[side] += 1
         with Session(self._made[side], self._threads) as session:
             for name in names:
@@ -400,10 +420,13 @@ class _Measurement:
                     alone=alone,
                 )
                 self._outcomes[name][side].append(outcome)
+                self._costs[name] = _cost(outcome)
+                starting += sum(outcome.spent.get(phase, 0.0) for phase in ("start", "import"))
                 if outcome.alone and not alone:
                     self._alone.add(name)  # from now on for both sides; this value has another yardstick
                 elif outcome.value is not None:
                     values[name] = outcome.value
+        self._start_seconds = max(self._start_seconds, starting)
         return values
 
     def _seen_well(self, name: str) -> bool:
@@ -430,17 +453,22 @@ class _Measurement:
             notes.append(ending[1])
         else:
             found += [LARGER] if name in self._larger else []
+            verdict = JUDGED if name in self._untimed else course.verdict
             quality = _quality(pair.head, outcomes)
             found += [WORSE] if quality.worse else []
             notes += quality.notes
-            found.insert(0 if course.verdict == SLOWER else len(found), course.verdict)
+            found.insert(0 if verdict == SLOWER else len(found), verdict)
             notes += _flaky(outcomes)
-            if not course.differences:
+            if verdict == JUDGED:
+                notes.append(
+                    "its answers are good on both sides; the budget holds the times of another size of its line"
+                )
+            elif not course.differences:
                 notes.append("the budget ended before it was timed on both sides")
         peaks = self._peaks.get(name)
         if name in self._larger:
             notes.append(f"peak memory {peaks[0] / 2**20:.1f} MiB at BASE, {peaks[1] / 2**20:.1f} MiB at HEAD")
-        notes += [f"also {word}" for word in found[1:] if word not in (SAME, UNDECIDED)]
+        notes += [f"also {word}" for word in found[1:] if word not in (SAME, UNDECIDED, JUDGED)]
         if ratio is not None and (pair.against_control or name in self._alone):
             notes.append("measured against the control kernel")
         surprising = [part for part in pair.changed if part in ("judge", "data set", "contest")]
@@ -456,6 +484,15 @@ class _Measurement:
             tuple(_median([o.seconds for o in outcomes[side] if not math.isnan(o.seconds)]) for side in (BASE, HEAD)),
             peaks,
         )
+
+
+def _cost(outcome: Outcome) -> float:
+    """Seconds that a process spends on a cell beside its sampling, by one that sampled a single block, and may have compiled.
+
+    In such a block, with the calls to warm up, each side is called three times; a first call that need not compile is one more.
+    """
+    spent = outcome.spent
+    return spent.get("problem", 0.0) + spent.get("judge", 0.0) + 4 / 3 * spent.get("sample", 0.0)
 
 
 def _doubtful(outcome: Outcome) -> bool:

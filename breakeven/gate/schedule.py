@@ -17,6 +17,8 @@ SAMPLING = (0.2, 1.0, 2.0)
 """Seconds of sampling that a cell gets in a process: least, most at first, and most."""
 USUAL_PAIRS = 12
 """Enough for a 1.10-fold slow-down at the noise of shared machines: what the time is divided for."""
+ROOM_TO_SAMPLE = 0.7
+"""Seconds of sampling in a process for which a cell must have room to be timed at all: some blocks of calls of 100 ms."""
 
 
 @dataclasses.dataclass
@@ -25,6 +27,36 @@ class Course:
 
     differences: list[float] = dataclasses.field(default_factory=list)
     verdict: str = UNDECIDED
+
+
+def affordable(
+    lines: Mapping[str, str], costs: Mapping[str, float], seconds: float, start_seconds: float = 0.0
+) -> list[str]:
+    """Which cells to time so that the seconds that are left hold the usual number of process pairs.
+
+    One cell of each line of sizes comes first, however long it takes: the largest that a fair share of a process holds, else the
+    shortest. Others are added while there is room, the largest first.
+
+    Args:
+        lines: the line of each cell, in the order of their sizes.
+        costs: seconds that a process spends on each before it samples: the problem, first calls, the judge.
+        start_seconds: what a process takes before its first cell.
+    """
+    room = seconds / (2 * USUAL_PAIRS) - start_seconds
+    members: dict[str, list[str]] = {}
+    for cell, line in lines.items():
+        members.setdefault(line, []).append(cell)
+    fair = room / max(1, len(members)) - ROOM_TO_SAMPLE
+    chosen = {
+        next((cell for cell in reversed(some) if costs[cell] <= fair), min(some, key=costs.get))
+        for some in members.values()
+    }
+    room -= sum(costs[cell] + ROOM_TO_SAMPLE for cell in chosen)
+    for cell in reversed(list(lines)):
+        if cell not in chosen and costs[cell] + ROOM_TO_SAMPLE <= room:
+            chosen.add(cell)
+            room -= costs[cell] + ROOM_TO_SAMPLE
+    return [cell for cell in lines if cell in chosen]
 
 
 def follow(

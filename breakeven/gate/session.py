@@ -102,29 +102,40 @@ def _facts(cell, registry) -> dict:
             "data set": _hash(cell.dataset.entry.source()),
             "contest": _hash(contest.problem, contest.baseline, dict(contest.subject_to), dict(contest.given)),
         },
-        "job": {
-            "key": cell.key,
-            "mode": "duel",
-            "sides": {
-                name: {
-                    "module": side.listing.entry.module,
-                    "options": dict(side.options),
-                    "isolated": side.listing.isolated,
-                }
-                for name, side in sides.items()
-            },
-            "problem": contest.problem,
-            "given": dict(contest.given),
-            "subject_to": dict(contest.subject_to),
-            "dataset": {"module": cell.dataset.entry.module, "sizes": dict(cell.sizes), "seed": cell.seed},
-            "device": cell.device,
-            "threads": cell.threads,
+        "job": _job(cell),
+    }
+
+
+def _job(cell) -> dict:
+    """What a worker of this commit is asked; commits before `cell.job` are asked in the words that they all had."""
+    from breakeven import cell as cells
+
+    if hasattr(cells, "job"):
+        return cells.job(cell, "duel", cells.Limits(goal="ratio"))
+    sides = {"method": cell.method, "baseline": cell.baseline}
+    return {
+        "key": cell.key,
+        "mode": "duel",
+        "sides": {
+            name: {
+                "module": side.listing.entry.module,
+                "options": dict(side.options),
+                "isolated": side.listing.isolated,
+            }
+            for name, side in sides.items()
         },
+        "problem": cell.contest.problem,
+        "given": dict(cell.contest.given),
+        "subject_to": dict(cell.contest.subject_to),
+        "dataset": {"module": cell.dataset.entry.module, "sizes": dict(cell.sizes), "seed": cell.seed},
+        "device": cell.device,
+        "threads": cell.threads,
     }
 
 
 def until_the_budget_ends(blocks, *, budget_left: bool) -> str:
-    """What the gate puts in the place of `sampling.decide`: it asks not who wins but by how much, and stops for no winner."""
+    """What the gate puts in the place of `sampling.decide` in commits whose workers cannot be asked by how much, but only who
+    wins."""
     from breakeven import sampling
 
     return sampling.GO_ON if budget_left and len(blocks) < MOST_BLOCKS else sampling.BUDGET
@@ -136,7 +147,8 @@ def measure(tell) -> None:
 
     from breakeven import sampling, worker
 
-    sampling.decide = until_the_budget_ends
+    if not hasattr(sampling, "GOALS"):
+        sampling.decide = until_the_budget_ends
     for line in sys.stdin:
         ended = []
 

@@ -26,7 +26,8 @@ class Outcome:
     """What one process found out about a cell.
 
     ``value`` is the log-ratio of the method's time to the baseline's, or to the control kernel's; None where nothing was timed.
-    ``alone`` says that the baseline did not get through, so that only the control is there to compare with.
+    ``alone`` says that the baseline did not get through, so that only the control is there to compare with. ``spent`` are the
+    seconds of each phase that the worker announced.
     """
 
     status: str
@@ -35,6 +36,7 @@ class Outcome:
     seconds: float = math.nan
     judged: Mapping[str, float] = dataclasses.field(default_factory=dict)
     alone: bool = False
+    spent: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def plan(build: Build, asked: Mapping[str, typing.Any]) -> dict:
@@ -103,6 +105,7 @@ class Session:
             seconds=statistics.median(s for block in timed for s in block.method) if timed else math.nan,
             judged=run.verdicts.get("method", {}).get("judged", {}),
             alone=alone,
+            spent=run.spent,
         )
 
     def peak_bytes(self, facts: dict, limits: Limits) -> int | None:
@@ -111,7 +114,7 @@ class Session:
         return self._play(job, limits).peak_bytes
 
     @staticmethod
-    def _ending(run: cell._Run) -> tuple[str, str]:
+    def _ending(run: cell.Run) -> tuple[str, str]:
         if "method" in run.ended:
             return run.ended["method"]
         verdict = run.verdicts.get("method")
@@ -119,7 +122,7 @@ class Session:
             (verdict["status"], verdict["reason"]) if verdict else ("skipped", "; ".join(map(str, run.ended.values())))
         )
 
-    def _play(self, job: dict, limits: Limits) -> cell._Run:
+    def _play(self, job: dict, limits: Limits) -> cell.Run:
         """One job; the process ends with it unless all went well. A process that cannot even begin is tried twice."""
         for again in (True, False):
             run = self._try(job, limits)
@@ -132,16 +135,16 @@ class Session:
             run.stderr,
         )
 
-    def _try(self, job: dict, limits: Limits) -> cell._Run:
+    def _try(self, job: dict, limits: Limits) -> cell.Run:
         if self._process is None:
             self._start()
-        run = cell._Run()
+        run = cell.Run()
         said = self._errors.stat().st_size
         imposed = None
         try:
             self._process.stdin.write((json.dumps(job) + "\n").encode())
             self._process.stdin.flush()
-            imposed = cell._listen(run, self._read, self._process, limits)
+            imposed = cell.listen(run, self._read, self._process, limits)
         except BrokenPipeError:
             pass
         if not run.done:
@@ -151,7 +154,7 @@ class Session:
             process = self._process
             run.stderr = tail(self._errors.read_bytes()[said:].decode(errors="replace"))
             self._end()
-            verdict = imposed or (None if run.ended else cell._how_it_died(process.returncode, run))
+            verdict = imposed or (None if run.ended else cell.how_it_died(process.returncode, run))
             if verdict is not None:
                 for side in ("method", "baseline") if run.phase_side == "both" else (run.phase_side,):
                     run.ended.setdefault(side, verdict)
