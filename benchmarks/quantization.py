@@ -8,6 +8,11 @@ HELD_OUT_LOSS = Metric(
     about="what the error costs the network on held-out data, relative to an error of the size of the weights without direction",
 )
 SEEDS = tuple(range(10))
+KL = Metric(
+    "kl",
+    unit="nats",
+    about="divergence of the next byte's distribution from the original model's, in the mean over bytes",
+)
 
 
 class LayerLoss(Sweep):
@@ -28,10 +33,11 @@ class LayerLoss(Sweep):
             "synthetic_layer",
             spectrum=("power_law", "spiked"),
             output_spectrum=("power_law",),
-            bits=(2, 3),
+            bits=(3,),
             columns=(256,),
             seeds=SEEDS[:3],
         ),
+        Grid("trained_lm", layer=("block1.up",), bits=(2, 3), seeds=SEEDS[:3]),
     )
     full = (
         Grid(
@@ -42,6 +48,13 @@ class LayerLoss(Sweep):
             columns=(128, 256, 512, 1024),
             seeds=SEEDS,
         ),
+        Grid(
+            "trained_lm",
+            layer=tuple(f"block{block}.{part}" for block in (0, 1, 3) for part in ("q", "v", "o", "up", "down")),
+            bits=(2, 3, 4),
+            seeds=SEEDS[:3],
+        ),
+        Grid("trained_lm", layer=("block1.down",), bits=(3,), sequences=(32, 64, 128, 256, 512), seeds=SEEDS[:3]),
     )
 
 
@@ -59,3 +72,20 @@ class LayerTime(Sweep):
     )
     quick = (Grid("synthetic_layer", rows=(512,), columns=(256, 512, 1024)),)
     full = (Grid("synthetic_layer", rows=(512, 1024, 2048), columns=(256, 512, 1024, 2048)),)
+
+
+class ModelKL(Sweep):
+    """A whole language model, small but trained, on text that it has not seen."""
+
+    contest = Contest(
+        track="quantization",
+        name="model_kl",
+        question="Whose quantized language model stays closest to the original on held-out text?",
+        problem="ModelProblem",
+        axes=("bits", "tokens"),
+        rank_by=KL,
+        subject_to={"excess_bits": 0.0},
+        baseline="gptq",
+    )
+    quick = (Grid("trained_model", bits=(2, 3), sequences=(128,), seeds=SEEDS[:3]),)
+    full = (Grid("trained_model", bits=(2, 3, 4), sequences=(32, 128, 512), seeds=SEEDS[:5]),)

@@ -9,6 +9,7 @@ import torch
 
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, unit_lower
+from breakeven.methods.quantization.kernels.model import quantized_model
 from breakeven.methods.quantization.kernels.rounding import (
     Grid,
     Rounded,
@@ -18,7 +19,7 @@ from breakeven.methods.quantization.kernels.rounding import (
     round_block,
     targets,
 )
-from breakeven.problems.quantization import LayerProblem, QuantizedLayer
+from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 
 @adapter(
@@ -67,7 +68,11 @@ def solve(
 
 
 def _fresh(problem: LayerProblem, lower: torch.Tensor, importance: torch.Tensor | None) -> QuantizedLayer:
-    """First to last, a group at a time: its grid is that of its targets."""
+    """First to last, a group at a time: its grid is that of the group's best weights, given what has been rounded.
+
+    These are ``W_G + E_D L_DG L_GG^-1`` with D the columns that are done: targets hold no more than what each column needs in
+    its turn, when the group's others before it have been rounded too.
+    """
     m, n = problem.weight.shape
     size = problem.group_size
     weight = problem.weight.flip(1)
@@ -79,7 +84,19 @@ def _fresh(problem: LayerProblem, lower: torch.Tensor, importance: torch.Tensor 
         target = targets(weight, done, lower, start, stop)
         some = None if importance is None else importance[n - stop : n - start].contiguous()
         k = (n - stop) // size
-        grid = grid_of(problem, some, target.flip(1))
+        before, within = weight[:, start:stop], lower[start:stop, start:stop]
+        change = torch.linalg.solve_triangular(within, target - before, upper=False, left=False, unitriangular=True)
+        grid = grid_of(problem, some, (before + change).flip(1))
         scales[:, k : k + 1], zeros[:, k : k + 1] = grid.scales, grid.zeros
         round_block(weight, target, lower, Grid(scales, zeros, group, grid.top), start, done)
     return layer(done.codes.flip(1), Grid(scales, zeros, group, grid.top))
+
+
+@adapter(title="GPTQ", paper="arXiv:2210.17323", packages=("numba",), variants={"sequential": {"sequential": True}})
+def solve_model(problem: ModelProblem, *, sequential: bool = False) -> QuantizedModel:
+    """Every layer of a model.
+
+    Args:
+        sequential: with the inputs that the quantized blocks before it produce, as published, instead of the original ones.
+    """
+    return quantized_model(problem, solve, sequential=sequential)

@@ -2,8 +2,9 @@
 
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, unit_lower
+from breakeven.methods.quantization.kernels.model import quantized_model
 from breakeven.methods.quantization.kernels.rounding import grid_of, layer, one_sided
-from breakeven.problems.quantization import LayerProblem, QuantizedLayer
+from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 
 @adapter(title="LDLQ", paper="arXiv:2307.13304", packages=("numba",))
@@ -19,3 +20,9 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
     lower, importance = unit_lower(problem.input_hessian, damping)
     grid = grid_of(problem, importance)
     return layer(one_sided(problem.weight, lower, grid).codes, grid)
+
+
+@adapter(title="LDLQ", paper="arXiv:2307.13304", packages=("numba",))
+def solve_model(problem: ModelProblem) -> QuantizedModel:
+    """Every layer of a model, with the inputs that it has in the original one."""
+    return quantized_model(problem, solve)

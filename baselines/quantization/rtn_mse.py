@@ -3,8 +3,9 @@
 import torch
 
 from breakeven.contract import adapter
+from breakeven.methods.quantization.kernels.model import quantized_model
 from breakeven.methods.quantization.kernels.rounding import grid_of, layer, to_nearest
-from breakeven.problems.quantization import LayerProblem, QuantizedLayer
+from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 
 @adapter(
@@ -22,3 +23,9 @@ def solve(problem: LayerProblem, *, weigh_by_inputs: bool = False) -> QuantizedL
         importance = problem.input_hessian.diagonal().contiguous()
     grid = grid_of(problem, importance)
     return layer(to_nearest(problem.weight, grid), grid)
+
+
+@adapter(title="Round to nearest, clipped", packages=("numba",))
+def solve_model(problem: ModelProblem) -> QuantizedModel:
+    """Every layer of a model; no calibration data is used."""
+    return quantized_model(problem, solve, calibrate=False)

@@ -12,8 +12,9 @@ import torch
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels import cpu
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, damped, unit_lower
-from breakeven.methods.quantization.kernels.rounding import grid_of, layer, one_sided
-from breakeven.problems.quantization import LayerProblem, QuantizedLayer
+from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.rounding import better_rows, gptq
+from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 LEVELS = np.array(
     [1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5, 0.45, 0.4]
@@ -28,7 +29,7 @@ MOST = 64  # weights of a row that are cut
     packages=("numba",),
 )
 def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
-    """Cut, then round by GPTQ in its act-order.
+    """Cut, then round by GPTQ in its act-order; rows that come out better without being cut are left as they are.
 
     Args:
         damping: share of the Hessian's mean diagonal that is added to it, for the inverse and for GPTQ.
@@ -38,7 +39,7 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
     """
     hessian = problem.input_hessian
     columns = columns_by_size(hessian)
-    lower, pivots = unit_lower(hessian[columns][:, columns], damping)
+    pivots = unit_lower(hessian[columns][:, columns], damping)[1]
     importance = torch.empty_like(pivots)
     importance[columns] = pivots
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped(hessian, damping)))
@@ -57,8 +58,10 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
         ROUNDS,
         MOST,
     )
-    grid = grid_of(problem, importance, weight)
-    in_order = grid._replace(group=grid.group[columns])
-    codes = torch.empty(weight.shape, dtype=torch.uint8)
-    codes[:, columns] = one_sided(weight[:, columns], lower, in_order).codes
-    return layer(codes, grid)
+    return better_rows(problem, gptq(problem, problem.weight, damping), gptq(problem, weight, damping))
+
+
+@adapter(title="Inverse-Hessian clipping", derived="as of single layers", packages=("numba",))
+def solve_model(problem: ModelProblem) -> QuantizedModel:
+    """Every layer of a model, with the inputs that it has in the original one."""
+    return quantized_model(problem, solve)

@@ -9,8 +9,9 @@ import torch
 
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, unit_lower
-from breakeven.methods.quantization.kernels.rounding import grid_of, layer, one_sided, to_nearest
-from breakeven.problems.quantization import LayerProblem, QuantizedLayer
+from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.rounding import Grid, better_rows, gptq, grid_of, layer, to_nearest
+from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 LARGEST = 32  # weights of a row that its softmax is taken over: all others weigh next to nothing
 STEPS = 4  # of reweighting, where each must pay
@@ -41,7 +42,8 @@ def solve(
     Args:
         tail: share of the Hessian's trace that the directions of next to no loss may hold together.
         temperature: tau of the softmax, as a share of a row's largest weight.
-        guard: take the share of each change, of 1, 1/2, 1/4 and 0, that is expected to lose least.
+        guard: take the share of each change, of 1, 1/2, 1/4 and 0, that is expected to lose least, and a row as it was where
+            it comes out better so.
         feedback: by GPTQ; without it, to nearest.
         damping: share of the Hessian's mean diagonal that is added to it for GPTQ.
 
@@ -49,18 +51,19 @@ def solve(
         BadInput: for a Hessian that is indefinite.
     """
     hessian = problem.input_hessian
-    columns = columns_by_size(hessian)
-    lower, pivots = unit_lower(hessian[columns][:, columns], damping)
-    importance = torch.empty_like(pivots)
-    importance[columns] = pivots if feedback else hessian.diagonal()[columns]
-    weight = suppressed(problem, importance, tail, temperature, guard)
-    grid = grid_of(problem, importance, weight)
-    if not feedback:
-        return layer(to_nearest(weight, grid), grid)
-    in_order = grid._replace(group=grid.group[columns])
-    codes = torch.empty(weight.shape, dtype=torch.uint8)
-    codes[:, columns] = one_sided(weight[:, columns], lower, in_order).codes
-    return layer(codes, grid)
+    importance = hessian.diagonal().clone()
+    if feedback:
+        columns = columns_by_size(hessian)
+        importance[columns] = unit_lower(hessian[columns][:, columns], damping)[1]
+
+    def rounded(weight: torch.Tensor) -> tuple[torch.Tensor, Grid]:
+        if feedback:
+            return gptq(problem, weight, damping)
+        grid = grid_of(problem, importance, weight)
+        return to_nearest(weight, grid), grid
+
+    changed = rounded(suppressed(problem, importance, tail, temperature, guard))
+    return better_rows(problem, rounded(problem.weight), changed) if guard else layer(*changed)
 
 
 def suppressed(
@@ -134,3 +137,9 @@ def _expected(
     span = 2 * torch.maximum(high, -low) if problem.symmetric else high.clamp(min=0) - low.clamp(max=0)
     step = span / (2**problem.bits - 1)
     return moved.square() @ cost + step.square() @ of_group / 12
+
+
+@adapter(title="OSAQ", paper="arXiv:2605.04738", derived="as of single layers", packages=("numba",))
+def solve_model(problem: ModelProblem) -> QuantizedModel:
+    """Every layer of a model, with the inputs that it has in the original one."""
+    return quantized_model(problem, solve)

@@ -16,8 +16,9 @@ from breakeven.methods.quantization.kernels.factors import (
     sketch_b,
     unit_lower,
 )
+from breakeven.methods.quantization.kernels.model import quantized_model
 from breakeven.methods.quantization.kernels.rounding import Grid, grid_of, layer, one_sided, two_sided
-from breakeven.problems.quantization import LayerProblem, QuantizedLayer
+from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 HELD_OUT = 8  # every so many sequences are kept for the gate
 FEWEST = 16  # sequences, for less of which nothing is kept
@@ -100,3 +101,15 @@ SKETCHES = {
     "B": lambda problem, x, g: sketch_b(x, g),
     "output_only": _output_only,
 }
+
+
+@adapter(
+    title="YAQA",
+    paper="arXiv:2505.22988",
+    derived="as of single layers",
+    packages=("numba",),
+    variants={"output_only": {"sketch": "output_only"}, "sketch_a": {"sketch": "A"}, "ungated": {"gate": False}},
+)
+def solve_model(problem: ModelProblem, *, sketch: str = "B", gate: bool = True) -> QuantizedModel:
+    """Every layer of a model by its own sketch; see `solve`."""
+    return quantized_model(problem, lambda layer: solve(layer, sketch=sketch, gate=gate))

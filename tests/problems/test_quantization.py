@@ -10,7 +10,9 @@ from breakeven.contract import BadInput
 from breakeven.problems import Wrong
 from breakeven.problems.quantization import (
     LayerProblem,
+    ModelProblem,
     QuantizedLayer,
+    QuantizedModel,
     check_group_size,
     dequantized,
     min_max_grid,
@@ -226,3 +228,108 @@ def test_answers_that_are_none(change, words):
 def test_probes_have_a_reference_that_the_plain_rounding_meets():
     for name, layer in PROBES.items():
         assert layer.judge(reference_rounding(layer))["excess_loss"] <= 0, name
+
+
+MODELS = ModelProblem.probes()
+
+
+def rounded_to(bits, model):
+    """Every layer by the plain rounding, with the identity for a Hessian."""
+    layers = {}
+    for name, weight in model.parts().items():
+        if name in model.linears():
+            layers[name] = reference_rounding(
+                LayerProblem.of(name, weight, bits=bits, group_size=8, input_hessian=np.eye(weight.shape[1]))
+            )
+    return QuantizedModel.of(layers)
+
+
+def test_the_model_is_the_llama_of_transformers():
+    transformers = pytest.importorskip("transformers")
+    model = MODELS["two_blocks"]
+    config = transformers.LlamaConfig(
+        vocab_size=256, hidden_size=8, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2,
+        rms_norm_eps=1e-6, rope_theta=1e4, attn_implementation="eager",
+    )  # fmt: skip
+    peer = transformers.LlamaForCausalLM(config).double()
+    parts = model.parts()
+    names = {"embedding": "model.embed_tokens.weight", "final_norm": "model.norm.weight", "head": "lm_head.weight"}
+    for b in range(2):
+        block = f"model.layers.{b}"
+        names |= {f"block{b}.{part}": f"{block}.self_attn.{part}_proj.weight" for part in "qkvo"}
+        names |= {f"block{b}.{part}": f"{block}.mlp.{part}_proj.weight" for part in ("gate", "up", "down")}
+        names[f"block{b}.attention_norm"] = f"{block}.input_layernorm.weight"
+        names[f"block{b}.mlp_norm"] = f"{block}.post_attention_layernorm.weight"
+    peer.load_state_dict({theirs: parts[mine] for mine, theirs in names.items()})
+    with torch.no_grad():  # whose norms and angles are in float32, whatever the model's dtype
+        assert torch.allclose(model.logits(model.held_out), peer(model.held_out).logits, rtol=0, atol=1e-5)
+
+
+def test_recorded_gradients_are_those_of_the_weights():
+    """Their sum over tokens, ``g x^T``, is what automatic differentiation finds for W itself."""
+    model = MODELS["two_blocks"]
+    names = list(model.linears())
+    recorded = model.recorded(names, model.calibration, seed=5)
+    leaf = dataclasses.replace(model, parameters=model.parameters.clone().requires_grad_())
+    generator = torch.Generator().manual_seed(5)
+    for start in (0, 16):  # as many sequences at a time
+        logits = leaf.logits(leaf.calibration[start : start + 16]).flatten(0, 1)
+        drawn = torch.multinomial(logits.detach().softmax(dim=1), 1, generator=generator)[:, 0]
+        torch.nn.functional.cross_entropy(logits, drawn, reduction="sum").backward()
+    gradients = dataclasses.replace(model, parameters=leaf.parameters.grad).parts()
+    for name in names:
+        x, g = recorded[name]
+        assert torch.allclose(torch.einsum("stm,stn->mn", g, x), gradients[name], atol=1e-8)
+
+
+def test_the_second_order_loss_of_a_layer_is_the_divergence_of_the_model():
+    """KL = 1/2 <E, F E> for small E, with the Fisher information of the layer; F by many draws of the model's tokens."""
+    model = dataclasses.replace(MODELS["one_block"], calibration=MODELS["one_block"].held_out.repeat(4000, 1))
+    x, g = model.recorded(["block0.up"], model.calibration)["block0.up"]
+    weight = model.parts()["block0.up"]
+    error = 1e-3 * torch.from_numpy(np.random.default_rng(0).standard_normal(tuple(weight.shape)))
+    changed = model.with_weights({"block0.up": weight + error})
+    before, after = (one.logits(model.held_out).log_softmax(dim=2) for one in (model, changed))
+    divergence = (before.exp() * (before - after)).sum(dim=(1, 2)).mean()
+    products = torch.einsum("stm,stn,mn->s", g, x, error)
+    assert float(products.square().mean() / 2) == pytest.approx(float(divergence), rel=0.1)
+
+
+def test_a_model_is_judged_by_its_divergence():
+    model = MODELS["one_block"]
+    judged = {bits: dataclasses.replace(model, bits=bits).judge(rounded_to(bits, model)) for bits in (2, 4, 8)}
+    assert judged[2]["kl"] > judged[4]["kl"] > 10 * judged[8]["kl"] > 0
+    assert judged[8]["agreement"] > 0.9
+    assert judged[8]["perplexity"] == pytest.approx(judged[8]["perplexity_before"], rel=0.05)
+    assert judged[4]["bits_per_weight"] == 4 + 16 / 8
+    changed = model.with_weights(
+        {name: torch.from_numpy(dequantized(layer)) for name, layer in rounded_to(2, model).layers(model).items()}
+    )
+    p, q = (one.logits(model.held_out).softmax(dim=2) for one in (model, changed))
+    assert judged[2]["kl"] == pytest.approx(float((p * (p / q).log()).sum(dim=2).mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"parameters": MODELS["one_block"].parameters[:-1]}, "they must be float64 or float32 of shape"),
+        ({"parameters": MODELS["one_block"].parameters * np.nan}, "embedding holds NaN or infinity"),
+        ({"calibration": torch.zeros(0, 6, dtype=torch.int64)}, "calibration must be int64 of shape"),
+        ({"held_out": torch.full((1, 4), 256)}, "held_out holds a token outside 0..255"),
+        ({"heads": 3}, "width 8 and 3 heads"),
+        ({"group_size": 3}, r"group size 3 does not divide .* block0.q \(8\), .* and 2 more; divisors of 8"),
+        ({"bits": 9}, "codes have 1 to 8"),
+    ],
+)
+def test_models_that_cannot_be_used(changes, words):
+    with pytest.raises(BadInput, match=words):
+        dataclasses.replace(MODELS["one_block"], **changes)
+
+
+def test_answers_for_a_model_that_are_none():
+    model = MODELS["one_block"]
+    answer = rounded_to(3, model)
+    with pytest.raises(Wrong, match="codes must be a tensor of shape"):
+        model.judge(dataclasses.replace(answer, codes=answer.codes[1:]))
+    with pytest.raises(Wrong, match=r"block0.q: a code is 255"):
+        model.judge(dataclasses.replace(answer, codes=answer.codes | 255))

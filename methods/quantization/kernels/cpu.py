@@ -195,34 +195,48 @@ def _rounding_loss(row, share, group_size, symmetric):
 
 @njit(error_model="numpy")
 def _cut(row, limits, inverse, group_size, rounds, most):
-    """The row clipped at its groups' limits, and ``dw H dw^T``; infinite where more weights than allowed are beyond."""
+    """The row clipped at its groups' limits, and ``dw H dw^T``; infinite where more weights than allowed are beyond.
+
+    With P the places that are cut and ``H^-1[P, P] = C C^T``, which grows a row at a time, the cost is ``|C^-1 wanted|^2``.
+    """
     n, count = row.size, 0
     changed, cut = row.copy(), np.zeros(row.size, np.bool_)
-    places, wanted = np.empty(most, np.int64), np.empty(most, row.dtype)
+    places, factor = np.empty(most, np.int64), np.empty((most, most), row.dtype)
+    wanted, multipliers = np.empty(most, row.dtype), np.empty(most, row.dtype)
     loss = row.dtype.type(0)
     for _ in range(rounds):
         before = count
         for j in range(n):
             limit = limits[j // group_size]
             # Weights that have been cut lie at the limit, but for rounding.
-            if not cut[j] and abs(changed[j]) > limit * row.dtype.type(1.0001):
-                if count == most:
-                    return changed, row.dtype.type(np.inf)
-                cut[j] = True
-                places[count] = j
-                wanted[count] = (limit if changed[j] > 0 else -limit) - row[j]
-                count += 1
+            if cut[j] or abs(changed[j]) <= limit * row.dtype.type(1.0001):
+                continue
+            if count == most:
+                return changed, row.dtype.type(np.inf)
+            cut[j] = True
+            places[count] = j
+            pivot, residual = inverse[j, j], (limit if changed[j] > 0 else -limit) - row[j]
+            for p in range(count):
+                value = inverse[places[p], j]
+                for q in range(p):
+                    value -= factor[count, q] * factor[p, q]
+                value /= factor[p, p]
+                factor[count, p] = value
+                pivot -= value * value
+                residual -= value * wanted[p]
+            # Of places that depend on each other but for rounding, the smallest pivot keeps the sum finite, and the cost large.
+            factor[count, count] = np.sqrt(max(pivot, inverse[j, j] * row.dtype.type(1e-6)))
+            wanted[count] = residual / factor[count, count]
+            loss += wanted[count] * wanted[count]
+            count += 1
         if count == before:
             break
-        system = np.empty((count, count), row.dtype)
-        for p in range(count):
-            for q in range(count):
-                system[p, q] = inverse[places[p], places[q]]
-        multipliers = np.linalg.solve(system, wanted[:count])
-        loss = row.dtype.type(0)
         changed[:] = row
-        for p in range(count):
-            loss += multipliers[p] * wanted[p]
+        for p in range(count - 1, -1, -1):
+            value = wanted[p]
+            for q in range(p + 1, count):
+                value -= factor[q, p] * multipliers[q]
+            multipliers[p] = value / factor[p, p]
             column = inverse[places[p]]
             for j in range(n):
                 changed[j] += multipliers[p] * column[j]

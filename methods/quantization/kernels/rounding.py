@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from breakeven.methods.quantization.kernels import cpu
+from breakeven.methods.quantization.kernels.factors import columns_by_size, unit_lower
 from breakeven.problems.quantization import LayerProblem, QuantizedLayer
 
 BLOCK = 128  # columns between two matrix products
@@ -93,6 +94,31 @@ def round_block(
         weight.numpy(), target.numpy(), lower[start:stop, start:stop].contiguous().numpy(), grid.scales.numpy(),
         grid.zeros.numpy(), grid.group.numpy(), kind(grid.top), start, done.codes.numpy(), done.error.numpy(),
     )  # fmt: skip
+
+
+def gptq(problem: LayerProblem, weight: torch.Tensor, damping: float) -> tuple[torch.Tensor, Grid]:
+    """Codes of a weight by GPTQ at its best: LDLQ from the largest second moment on, on grids that clip where that pays."""
+    columns = columns_by_size(problem.input_hessian)
+    lower, pivots = unit_lower(problem.input_hessian[columns][:, columns], damping)
+    importance = torch.empty_like(pivots)
+    importance[columns] = pivots
+    grid = grid_of(problem, importance, weight)
+    codes = torch.empty(weight.shape, dtype=torch.uint8)
+    codes[:, columns] = one_sided(weight[:, columns], lower, grid._replace(group=grid.group[columns])).codes
+    return codes, grid
+
+
+def better_rows(
+    problem: LayerProblem, one: tuple[torch.Tensor, Grid], other: tuple[torch.Tensor, Grid]
+) -> QuantizedLayer:
+    """Of two roundings the row with the smaller ``e H e^T`` against the problem's weight; the first where they are equal."""
+    losses = []
+    for codes, grid in (one, other):
+        error = problem.weight - grid.scales[:, grid.group] * (codes - grid.zeros[:, grid.group])
+        losses.append(((error @ problem.input_hessian) * error).sum(dim=1))
+    second = (losses[1] < losses[0])[:, None]
+    parts = zip((one[0], *one[1][:2]), (other[0], *other[1][:2]), strict=True)
+    return QuantizedLayer(*(torch.where(second, b, a) for a, b in parts), torch.empty(0, dtype=torch.int64))
 
 
 def two_sided(

@@ -1,0 +1,126 @@
+"""The baselines of quantization: published GPTQ code for code, its options, and what peers got wrong."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from breakeven.baselines.quantization import gptq, ldlq, rtn, rtn_mse
+from breakeven.problems.quantization import LayerProblem, ModelProblem, dequantized, min_max_grid, reference_rounding
+
+PROBES = LayerProblem.probes()
+
+
+def published(problem: LayerProblem, order: np.ndarray, fresh: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """GPTQ's recursion by the inverse Hessian's factor, in an order of the columns; codes and scales."""
+    h = problem.input_hessian.numpy()[np.ix_(order, order)]
+    n, size = len(h), problem.group_size
+    factor = np.linalg.cholesky(np.linalg.inv(h + 0.01 * np.trace(h) / n * np.eye(n))).T
+    w = problem.weight.numpy().copy()
+    scales, zeros = min_max_grid(w, problem.bits, size, problem.symmetric)
+    codes = np.zeros_like(w)
+    for place, j in enumerate(order):
+        k = j // size
+        if fresh and j % size == 0:
+            part = min_max_grid(w[:, j : j + size], problem.bits, size, problem.symmetric)
+            scales[:, k : k + 1], zeros[:, k : k + 1] = part
+        code = np.rint(w[:, j] / scales[:, k] + zeros[:, k]).clip(0, 2**problem.bits - 1)
+        e = (w[:, j] - scales[:, k] * (code - zeros[:, k])) / factor[place, place]
+        w[:, order[place:]] -= np.outer(e, factor[place, place:])
+        codes[:, j] = code
+    return codes, scales
+
+
+NAMES = ("power_law", "two_bits", "asymmetric", "outliers", "singular", "samples", "dead_column")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gptq_is_the_published_one(name):
+    problem = PROBES[name]
+    n = problem.weight.shape[1]
+    by_size = np.argsort(-problem.input_hessian.diagonal().numpy(), kind="stable")
+    for order, options in ((np.arange(n), {"act_order": False}), (by_size, {})):
+        answer = gptq.solve(problem, clip=False, **options)
+        codes, scales = published(problem, order)
+        assert np.array_equal(answer.codes, codes)
+        assert np.allclose(answer.scales, scales, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fresh_groups_see_what_earlier_ones_have_changed(name):
+    """Within a block of columns too, where the release takes weights that are out of date."""
+    problem = PROBES[name]
+    answer = gptq.solve(problem, act_order=False, fresh=True, clip=False)
+    codes, scales = published(problem, np.arange(problem.weight.shape[1]), fresh=True)
+    assert np.array_equal(answer.codes, codes)
+    assert np.allclose(answer.scales, scales, atol=1e-12)
+
+
+def test_fresh_groups_need_neighbours():
+    with pytest.raises(ValueError, match="act_order=False"):
+        gptq.solve(PROBES["two_bits"], fresh=True)
+
+
+def test_ldlq_is_gptq_from_the_last_column_to_the_first():
+    problem = PROBES["power_law"]
+    flipped = dataclasses.replace(
+        problem, weight=problem.weight.flip(1), input_hessian=problem.input_hessian.flip(0, 1)
+    )
+    assert torch.equal(ldlq.solve(problem).codes, gptq.solve(flipped, act_order=False).codes.flip(1))
+
+
+def test_the_scale_of_the_hessian_does_not_matter():
+    """Twice the sum, the mean over tokens or over sequences: releases differ in it."""
+    problem = PROBES["two_bits"]
+    for scale in (2.0**-20, 2.0**9):
+        other = dataclasses.replace(problem, input_hessian=scale * problem.input_hessian)
+        for one in (gptq, ldlq):
+            assert torch.equal(one.solve(problem).codes, one.solve(other).codes)
+
+
+def test_a_hessian_of_one_token_is_enough_of_one():
+    """Of rank 1 in float32, where releases fail with a matrix that is not positive definite."""
+    x = torch.randn(256, generator=torch.Generator().manual_seed(0))
+    problem = LayerProblem.of("expert", torch.randn(8, 256, generator=torch.Generator().manual_seed(1)), bits=4, group_size=64,
+                              input_hessian=torch.outer(x, x))  # fmt: skip
+    losses = [problem.judge(one.solve(problem))["input_loss"] for one in (rtn, gptq)]
+    assert losses[1] < 0.1 * losses[0]
+
+
+def test_a_dead_column_changes_no_other_one():
+    problem = PROBES["dead_column"]
+    alive = [j for j in range(16) if j != 2]
+    hessian, weight = problem.input_hessian.clone(), problem.weight.clone()
+    weight[:, 2] = 0.5 * weight[:, 2].clamp(-1, 1)
+    other = dataclasses.replace(problem, weight=weight, input_hessian=hessian)
+    a, b = (gptq.solve(one, clip=False) for one in (problem, other))
+    same = torch.isclose(a.scales[:, 0], b.scales[:, 0])  # rows whose grid the dead column does not set
+    assert same.any()
+    assert torch.equal(a.codes[same][:, alive], b.codes[same][:, alive])
+
+
+def test_nearest_is_nearest():
+    problem = PROBES["asymmetric"]
+    answer = rtn.solve(problem)
+    error = np.abs(problem.weight.numpy() - dequantized(answer))
+    assert (error <= np.repeat(answer.scales.numpy(), 8, axis=1) / 2 + 1e-12).all()
+
+
+def test_clipped_grids_have_the_smaller_squared_error_and_gptq_the_smaller_loss():
+    for name in ("two_bits", "outliers"):
+        problem = PROBES[name]
+        weight = problem.weight.numpy()
+        errors = [((weight - dequantized(one.solve(problem))) ** 2).sum() for one in (rtn, rtn_mse)]
+        assert errors[1] <= errors[0]
+    problem = PROBES["two_bits"]
+    assert problem.judge(gptq.solve(problem))["input_loss"] < problem.judge(reference_rounding(problem))["input_loss"]
+
+
+def test_a_sequential_model_is_calibrated_with_what_quantized_blocks_produce():
+    problem = ModelProblem.probes()["two_blocks"]
+    answer = gptq.solve_model(problem, sequential=True).layers(problem)
+    first = {name: layer for name, layer in answer.items() if name.startswith("block0")}
+    changed = problem.with_weights({name: torch.from_numpy(dequantized(layer)) for name, layer in first.items()})
+    assert torch.equal(answer["block1.up"].codes, gptq.solve(changed.layers(["block1.up"])["block1.up"]).codes)
+    assert torch.equal(gptq.solve_model(problem).layers(problem)["block0.q"].codes, answer["block0.q"].codes)
