@@ -5,6 +5,7 @@ import math
 
 import pytest
 import simulation
+import verdicts_at_scale
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -165,20 +166,6 @@ def test_any_line_has_an_answer_that_json_can_hold(told_ones):
 # -- intervals, through the adaptive sampling -------------------------------------------------------------------------
 
 
-def swept(noise, sizes, sweeps=500, **options):
-    """Of simulated sweeps: how many found the one crossing, held it in their interval, and their root mean square error."""
-    found = covered = 0
-    squares = 0.0
-    for seed in range(sweeps):
-        true = simulation.laws(seed)
-        answer = break_even(simulation.line(true, sizes, noise, seed, **options))
-        if answer.kind == "crosses":
-            found += 1
-            covered += answer.low <= true.size <= answer.high
-            squares += math.log(answer.size / true.size) ** 2
-    return found / sweeps, covered / found, math.exp(math.sqrt(squares / found))
-
-
 @pytest.mark.parametrize(
     ("model", "largest_error"),
     [
@@ -194,26 +181,37 @@ def swept(noise, sizes, sweeps=500, **options):
 @pytest.mark.parametrize(("factor", "sweeps"), [(2, 500), (4, 1000)])
 def test_the_interval_of_a_break_even_size_covers(model, largest_error, factor, sweeps):
     sizes = FOURS if factor == 4 else [2**power for power in range(4, 17)]
-    found, covered, error = swept(simulation.MODELS[model], sizes, sweeps)
-    assert found >= 0.98
-    assert 0.90 <= covered <= 0.99
-    assert error < largest_error
+    told = verdicts_at_scale.paired(simulation.MODELS[model], sizes, sweeps)
+    assert told.found >= 0.98
+    assert 0.90 <= told.covered <= 0.99
+    assert told.error < largest_error
 
 
 @pytest.mark.parametrize("model", ["very quiet", "quiet", "noisy", "interrupted"])
 def test_it_covers_on_a_grid_as_coarse_as_a_factor_of_eight(model):
     """Here the curve between the sizes is most of what is not known."""
-    _, covered, _ = swept(simulation.MODELS[model], [2**power for power in range(4, 17, 3)])
-    assert 0.90 <= covered <= 0.99
+    told = verdicts_at_scale.paired(simulation.MODELS[model], [2**power for power in range(4, 17, 3)], 500)
+    assert 0.90 <= told.covered <= 0.99
 
 
 @pytest.mark.parametrize(("instances", "scatter"), [(2, 0.0), (2, 0.1), (3, 0.1), (3, 0.4)])
 @pytest.mark.parametrize("model", ["quiet", "noisy"])
 def test_it_covers_where_instances_differ(model, instances, scatter):
     noise = simulation.MODELS[model]
-    found, covered, _ = swept(noise, FOURS, instances=instances, scatter=scatter)
-    assert found > 0.94
-    assert 0.90 <= covered <= 0.99
+    told = verdicts_at_scale.paired(noise, FOURS, 500, instances=instances, scatter=scatter)
+    assert told.found > 0.94
+    assert 0.90 <= told.covered <= 0.99
+
+
+@pytest.mark.parametrize(("sessions", "found", "error"), [(1, 0.9, 1.40), (6, 0.8, 1.20), (24, 0.98, 1.10)])
+def test_it_covers_where_sides_are_timed_one_after_the_other(sessions, found, error):
+    """The machine's state then differs between the sides, and a session is one number. The error is that of so little
+    information: one session leaves each log-ratio an sd of 0.35, and no line through seven sizes makes 1.10 of that.
+    """
+    told = verdicts_at_scale.sequential(sessions, FOURS, 300)
+    assert told.found >= found
+    assert 0.90 <= told.covered <= 0.99
+    assert told.error < error
 
 
 @pytest.mark.parametrize("model", ["very quiet", "quiet", "noisy", "interrupted", "block state", "jumps", "worst"])

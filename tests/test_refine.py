@@ -4,8 +4,9 @@ import math
 
 import pytest
 import simulation
+import verdicts_at_scale
 
-from breakeven import refine, registry
+from breakeven import refine, registry, sampling
 from breakeven.cell import Cell
 from breakeven.contract import Contest
 from breakeven.records import Record, Side
@@ -114,3 +115,49 @@ def test_a_budget_that_ends_is_told(cells):
 def test_a_factor_of_one_cannot_be_reached(cells):
     with pytest.raises(ValueError, match="a factor above 1"):
         refine.refine(cells, lambda some: [], list, within=1.0)
+
+
+# -- what it costs (at scale: tests/verdicts_at_scale.py) -------------------------------------------------------------
+
+LINES = 24
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("adapters")
+
+
+def test_a_factor_of_1_25_takes_a_third_of_a_full_grid_of_such_steps(folder):
+    """The grid's neighbours are as far apart as the refined interval is wide: a table read without an estimator."""
+    start = verdicts_at_scale.grid_of(4)
+    found = {
+        seed: verdicts_at_scale.refined(seed, simulation.QUIET, folder, within=1.25, start=start)
+        for seed in range(LINES)
+    }
+    found = {seed: one for seed, one in found.items() if one}
+    assert len(found) >= 0.9 * LINES
+    assert all(one.ending == "reached" for one in found.values())
+    assert sum(one.is_covered for one in found.values()) >= 0.85 * len(found)
+    shares = [
+        one.cost() / verdicts_at_scale.bare_grid(seed, simulation.QUIET, folder, max(one.width, 1.25))
+        for seed, one in found.items()
+    ]
+    assert max(shares) < 1 / 3
+
+
+def test_asking_by_how_much_refines_further_with_fewer_cells(folder, monkeypatch):
+    """Cells near a break-even size are ties, and sampling that stops for one favours blocks that happen to agree."""
+
+    def endings():
+        start = verdicts_at_scale.grid_of(4)
+        made = [
+            verdicts_at_scale.refined(seed, simulation.QUIET, folder, within=1.02, start=start) for seed in range(LINES)
+        ]
+        made = [one for one in made if one]
+        return sum(one.ending == "reached" for one in made) / len(made), sum(one.cells for one in made)
+
+    reached, count = endings()
+    assert reached >= 0.8
+    monkeypatch.setitem(sampling.GOALS, "ratio", sampling.decide)
+    assert endings()[0] < reached
+    assert endings()[1] > count
