@@ -406,7 +406,10 @@ def _bend(x: numpy.ndarray, values: numpy.ndarray, left: int, numeric: Sequence[
 def _root(above: numpy.ndarray, below: numpy.ndarray, bend: numpy.ndarray) -> numpy.ndarray:
     """Where above - (above + below) u + bend u (u - 1) is zero for u in 0..1: there once, since its ends differ in sign."""
     linear = bend + above + below
-    return 2 * above / (linear + numpy.sqrt(linear**2 - 4 * bend * above))
+    reach = numpy.sqrt(linear**2 - 4 * bend * above)
+    # The same root in two ways, each without cancellation on its own side; where the sum is negative, so is the bend.
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        return numpy.where(linear < 0, (linear - reach) / (2 * bend), 2 * above / (linear + reach))
 
 
 def _spread(centre: float, reach: float, count: int, random: numpy.random.Generator) -> numpy.ndarray:

@@ -154,6 +154,8 @@ def test_instances_that_differ_widen_the_interval():
         max_size=7,
     )
 )
+@example([Ratio(0.0, 0.0, 2.0, 3), Ratio(-1.0, 0.0, 2.0, 3), Ratio(0.0, 1.0, 2.0, 3), Ratio(-2.5e-50, 0.0, 2.0, 3),
+          Ratio(0.0, 1.0, 2.0, 3)])  # fmt: skip
 @example([Bound(-1, 0.0), Ratio(0.0, 0.0, 2.0, 3), Ratio(0.0, 1.0, 2.0, 3)])
 def test_any_line_has_an_answer_that_json_can_hold(told_ones):
     found = break_even([Point(size, (one,)) for size, one in zip(FOURS, told_ones, strict=False)])
