@@ -212,6 +212,9 @@ def test_a_verdict_tells_the_break_even_with_its_interval(tmp_path):
     assert 4 < low < size < high < 16
     winner = made(tmp_path / "other", line({1: (0.02, 0.01), 4: (0.04, 0.02)}))
     assert "simplex is faster at batch 1 to 4." in winner.front.text
+    ties = made(tmp_path / "ties", line({1: (0.01, 0.01), 4: (0.02, 0.02)}))
+    assert "A tie at batch 1 to 4." in ties.front.text
+    assert "Nobody wins in 2 cells: ties in 2." in ties.contest().text
 
 
 def test_the_verdicts_are_those_of_the_report(site, records):

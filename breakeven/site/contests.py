@@ -326,6 +326,13 @@ def _headline(method: str, baseline: str, better: str, tally: Mapping[str, int])
     compared = sum(tally[kind] for kind in ("method", "baseline", "tie", "undecided"))
     if not compared:
         return f"Nothing can be said yet: none of {count(total, 'cell')} let {method} and {baseline} be compared."
+    if not tally["method"] and not tally["baseline"]:
+        parts = [
+            f"{words} {tally[kind]}"
+            for kind, words in (("tie", "ties in"), ("undecided", "undecided in"))
+            if tally[kind]
+        ]
+        return f"Nobody wins in {count(compared, 'cell')}: {', '.join(parts)}."
     for kind, name in (("method", method), ("baseline", baseline)):
         if tally[kind] == compared == 1:
             return f"{name} is {better} in the one cell compared."

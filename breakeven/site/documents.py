@@ -6,7 +6,9 @@ import re
 
 import markdown_it
 
-FOLDER = pathlib.Path(__file__).parents[2] / "docs"
+from breakeven.site.names import CHECKOUT
+
+FOLDER = CHECKOUT / "docs" if CHECKOUT else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,8 +19,10 @@ class Document:
     pictures: tuple[str, ...] = ()
 
 
-def documents(folder: pathlib.Path = FOLDER) -> list[Document]:
-    """In the order of their names; an installed package has none."""
+def documents(folder: pathlib.Path | None = FOLDER) -> list[Document]:
+    """In the order of their names."""
+    if folder is None:
+        return []
     convert = markdown_it.MarkdownIt("commonmark", {"html": False}).enable("table")
     files = sorted(folder.glob("*.md"))
     found = []

@@ -90,26 +90,23 @@ def _by_size(view: View) -> str:
     for kind, columns in spans:
         told.setdefault(words.get(kind, kind), []).append(" to ".join(dict.fromkeys([columns[0], columns[-1]])))
     ordered = sorted(told.items(), key=lambda item: better not in item[0])
-    return (
-        "; ".join(
-            f"{said} at {view.axis + ' ' if not place else ''}{' and '.join(at)}"
-            for place, (said, at) in enumerate(ordered)
-        )
-        + "."
-    )
+    parts = [
+        f"{said} at {'' if place else view.axis + ' '}{' and '.join(sizes)}"
+        for place, (said, sizes) in enumerate(ordered)
+    ]
+    wins = better in ordered[0][0]  # a name stays as it is written, and any other word begins a sentence
+    return ("; ".join(parts) if wins else "; ".join(parts).capitalize()) + "."
 
 
 def _elsewhere(view: View, lines: Sequence[report.LineReport]) -> str:
-    kinds = [one.break_even.kind for one in lines]
-    told = [
-        f"{name} wins throughout on {'one' if kinds.count(kind) == 1 else kinds.count(kind)}"
-        for kind, name in (("wins", view.method), ("loses", view.baseline)) if kinds.count(kind)
-    ]  # fmt: skip
-    return (
-        f"; {' and '.join(told)} other{'' if sum(kinds.count(k) for k in ('wins', 'loses')) == 1 else 's'}."
-        if told
-        else "."
-    )
+    """What of the lines that do not cross, to end the sentence."""
+    told, others = [], 0
+    for kind, name in (("wins", view.method), ("loses", view.baseline)):
+        number = sum(one.break_even.kind == kind for one in lines)
+        others += number
+        if number:
+            told.append(f"{name} wins throughout on {'one' if number == 1 else number}")
+    return f"; {' and '.join(told)} other{'s' if others > 1 else ''}." if told else "."
 
 
 def _card(found: Sequence[Section]) -> Card:

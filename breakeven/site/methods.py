@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from breakeven import registry
 from breakeven.site.contests import Section, View
-from breakeven.site.names import Names
-
-ROOT = pathlib.Path(__file__).parents[2]
+from breakeven.site.names import CHECKOUT, Names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,8 +77,9 @@ def _source(item: registry.Listing | None) -> tuple[str, str, str]:
         about = ast.get_docstring(ast.parse(text)) or ""
     except SyntaxError:
         about = ""
-    path = file.resolve().relative_to(ROOT).as_posix() if file.resolve().is_relative_to(ROOT) else ""
-    return about, text, path
+    file = file.resolve()
+    inside = CHECKOUT is not None and file.is_relative_to(CHECKOUT)
+    return about, text, file.relative_to(CHECKOUT).as_posix() if inside else ""
 
 
 def options(item: registry.Listing) -> typing.Iterator[tuple[str, Mapping, Mapping]]:

@@ -1,6 +1,11 @@
 """Names of files and of places on pages, and small words that all pages use."""
 
+import pathlib
 import re
+
+ROOT = pathlib.Path(__file__).parents[2]
+CHECKOUT = ROOT if (ROOT / "pyproject.toml").is_file() else None
+"""The repository that this code runs from. An installed package has none: no documents, and no paths to link to."""
 
 
 class Names:
