@@ -1,8 +1,8 @@
 """How long a pair of points takes in the kernels of Gromov-Wasserstein matching, beside torch with stored scores. Run it with
 
-    pytest tests/kernels/test_gw_benchmark.py -o addopts=--import-mode=importlib --benchmark-columns=median,iqr,rounds
+    tox -e kernels -- tests/kernels/test_gw_benchmark.py
 
-on a machine that does nothing else, and with ``--benchmark-json=FILE`` for what the table does not show (``extra_info``):
+on a machine that does nothing else. The report's ``extra_info`` holds
 nanoseconds per pair, and those that its multiplications and additions would take at the rate at which this machine multiplies
 matrices; powers are not in it. 4 coordinates are those of points in space, 21 those of plain distances. The CPU has one thread.
 Other test runs skip this file.
@@ -83,7 +83,8 @@ def measure(benchmark, function, arguments, device, operations, rate) -> torch.T
 
     found = benchmark.pedantic(call, warmup_rounds=2, rounds=20)
     pairs = POINTS[device] ** 2
-    benchmark.extra_info |= {"pairs": pairs, "limit_ns_per_pair": operations / rate(device)}
+    limit = operations / rate(device)
+    benchmark.extra_info |= {"pairs": pairs, "limit_ns_per_pair": limit, "limit_seconds": limit * pairs / 1e9}
     if benchmark.stats:  # there are none with --benchmark-disable
         benchmark.extra_info["ns_per_pair"] = 1e9 * benchmark.stats.stats.median / pairs
     return torch.as_tensor(found)
