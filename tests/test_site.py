@@ -289,11 +289,14 @@ def test_a_machine_page_tells_its_noise_and_its_false_alarms(site, records, tmp_
         "title": "Two <cores>",
         "cpu": "made up",
         "gpus": [],
-        "limits": {"cpu": {"copy_gb_per_s": 12.345}},
+        "limits": {"cpu": {"copy_gb_per_s": 12.345}, "gpu": 3},
+        "timer_seconds": "soon",
+        "findings": [{"about": "steal", "level": "good", "text": "none <b>at</b> all"}, "odd", {"about": "half"}],
     }
     (folder / machines.DOCTOR).write_text(json.dumps(said))
     told = made(tmp_path, records[:3])
     assert "12.3" in told.pages[name].text
+    assert "steal good none <b>at</b> all" in told.pages[name].text
     assert "Two <cores>" in told.front.text
 
 

@@ -93,7 +93,16 @@ def _doctor(results: pathlib.Path, name: str) -> dict:
         told = json.loads((results / name / DOCTOR).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) and told.get("machine") == name else {}
+    if not isinstance(told, dict) or told.get("machine") != name:
+        return {}
+    limits = told.get("limits") if isinstance(told.get("limits"), dict) else {}
+    findings = told.get("findings") if isinstance(told.get("findings"), list) else []
+    gpus = told.get("gpus") if isinstance(told.get("gpus"), list) else []
+    return told | {
+        "limits": {device: some for device, some in limits.items() if isinstance(some, dict)},
+        "findings": [one for one in findings if isinstance(one, dict) and {"about", "level", "text"} <= one.keys()],
+        "gpus": [str(gpu) for gpu in gpus],
+    }
 
 
 def _control(records: Sequence[Record]) -> tuple[float, float, float] | None:
