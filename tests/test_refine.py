@@ -2,11 +2,12 @@
 
 import math
 
+import click.testing
 import pytest
 import simulation
 import verdicts_at_scale
 
-from breakeven import refine, registry, sampling
+from breakeven import cli, refine, registry, sampling
 from breakeven.cell import Cell
 from breakeven.contract import Contest
 from breakeven.records import Record, Side
@@ -161,3 +162,19 @@ def test_asking_by_how_much_refines_further_with_fewer_cells(folder, monkeypatch
     monkeypatch.setitem(sampling.GOALS, "ratio", sampling.decide)
     assert endings()[0] < reached
     assert endings()[1] > count
+
+
+def test_the_command_refines_by_how_much_and_sweeps_by_who(monkeypatch, tmp_path):
+    asked = []
+
+    def run(some, store, limits, **_):
+        asked.append((len(some), limits.goal))
+        return [Record("", "lp/race", "", {}, 0, "cpu", 1, {}, Side("new"), Side("old")) for _ in some]
+
+    monkeypatch.setattr(cli.sweep, "run", run)
+    monkeypatch.setattr(cli.refine, "refine", lambda cells, measure, records, within: measure(cells[:1]) and [])
+    words = ["run", "lp/strong_branching", "--dataset", "set_cover", "--refine", "--results", str(tmp_path)]
+    said = click.testing.CliRunner().invoke(cli.main, words, catch_exceptions=False)
+    assert said.exit_code == 0, said.output
+    assert [goal for _, goal in asked] == ["winner", "ratio"]
+    assert asked[1][0] == 1
