@@ -29,7 +29,6 @@ from breakeven.problems.quantization import LayerProblem, ModelProblem, Quantize
     packages=("numba",),
     variants={
         "first_to_last": {"act_order": False},
-        "min_max": {"clip": False},
         "plain": {"act_order": False, "clip": False},
         "fresh_groups": {"act_order": False, "fresh": True},
     },

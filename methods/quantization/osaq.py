@@ -26,7 +26,7 @@ MU_1, MU_2 = 1e-3, 1e-2  # beside weights s that sum to 1
     "weights mu, the choice of the Hessian, Lambda in the objective, and the guard, which takes of each row's change what "
     "pays by the expected loss of rounding",
     packages=("numba",),
-    variants={"nearest": {"feedback": False}, "wide": {"tail": 1e-2}, "unguarded": {"guard": False}},
+    variants={"nearest": {"feedback": False}, "unguarded": {"guard": False}},
 )
 def solve(
     problem: LayerProblem,

@@ -108,7 +108,7 @@ SKETCHES = {
     paper="arXiv:2505.22988",
     derived="as of single layers",
     packages=("numba",),
-    variants={"output_only": {"sketch": "output_only"}, "sketch_a": {"sketch": "A"}, "ungated": {"gate": False}},
+    variants={"output_only": {"sketch": "output_only"}, "sketch_a": {"sketch": "A"}},
 )
 def solve_model(problem: ModelProblem, *, sketch: str = "B", gate: bool = True) -> QuantizedModel:
     """Every layer of a model by its own sketch; see `solve`."""

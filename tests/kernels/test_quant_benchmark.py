@@ -87,3 +87,16 @@ def test_pack(benchmark, layer, rate):
     packed = benchmark(cpu.pack, codes, 3)
     report(benchmark, layer[0], rate, 0)
     assert packed.nbytes * 8 == 3 * codes.size
+
+
+def test_torch_product_in_float32(benchmark, layer):
+    weight = layer[0]
+    benchmark(torch.mv, weight, torch.ones(weight.shape[1]))
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_packed_product(benchmark, layer, bits):
+    weight, _, grid = layer
+    codes = np.random.default_rng(0).integers(0, 2**bits, tuple(weight.shape), dtype=np.uint8)
+    x = np.ones(weight.shape[1], np.float32)
+    benchmark(cpu.packed_product, cpu.pack(codes, bits), bits, grid.scales.numpy(), grid.zeros.numpy(), 64, x)

@@ -134,6 +134,20 @@ def test_packed_codes_are_a_stream_of_bits(bits, rows, columns, seed):
     assert np.array_equal(cpu.unpack(packed, bits, columns), codes)
 
 
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(1, 8), st.integers(1, 4), st.sampled_from([1, 3, 4, 8, 16]), st.integers(1, 5), st.integers(0, 10**6)
+)
+def test_packed_products_are_those_of_the_dequantized_weight(bits, rows, group_size, groups, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 2**bits, (rows, groups * group_size), dtype=np.uint8)
+    scales, zeros = rng.random((2, rows, groups))
+    x = rng.standard_normal(groups * group_size)
+    weight = np.repeat(scales, group_size, axis=1) * (codes - np.repeat(zeros, group_size, axis=1))
+    found = cpu.packed_product(cpu.pack(codes, bits), bits, scales, zeros, group_size, x)
+    assert np.allclose(found, weight @ x, rtol=0, atol=1e-10 * 2**bits)
+
+
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_grids_reach_all_weights_or_clip_where_that_is_better(symmetric):
     rng = np.random.default_rng(0)

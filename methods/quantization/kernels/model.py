@@ -1,4 +1,4 @@
-"""A whole model, one block after the other, by a method for single layers."""
+"""A whole model by a method for single layers."""
 
 from collections.abc import Callable
 
@@ -20,13 +20,17 @@ def quantized_model(
         sequential: a block's inputs are those that the quantized blocks before it produce.
         calibrate: without it, layers come with the identity for a Hessian.
     """
+    names = list(problem.linears())
+    if not calibrate:
+        return QuantizedModel.of({name: solve(_uncalibrated(problem, name)) for name in names})
+    if not sequential:
+        return QuantizedModel.of({name: solve(layer) for name, layer in problem.layers(names).items()})
     answers, model = {}, problem
     for block in range(problem.blocks):
-        names = [name for name in problem.linears() if name.startswith(f"block{block}.")]
-        layers = model.layers(names) if calibrate else {name: _uncalibrated(problem, name) for name in names}
-        answers |= {name: solve(layers[name]) for name in names}
-        if sequential:
-            model = model.with_weights({name: torch.from_numpy(dequantized(answers[name])) for name in names})
+        of_block = [name for name in names if name.startswith(f"block{block}.")]
+        done = {name: solve(layer) for name, layer in model.layers(of_block).items()}
+        model = model.with_weights({name: torch.from_numpy(dequantized(layer)) for name, layer in done.items()})
+        answers |= done
     return QuantizedModel.of(answers)
 
 
