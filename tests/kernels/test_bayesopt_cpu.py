@@ -86,12 +86,38 @@ def test_float32_alone_would_have_been_wrong_and_is_not_trusted():
     offsets = queries.astype(np.float32)
     row, where = np.nonzero(offsets)
     starts = np.searchsorted(row, np.arange(21))
-    scores, found = cpu.scan(index._blocks, index._halves, starts, where.astype(np.int32), offsets[row, where], 11)
-    _, indices, proven = cpu.settle(points, queries, found, scores, np.zeros(8), 5)
+    _, indices, proven = cpu.search(
+        points,
+        queries,
+        np.zeros(8),
+        index._blocks,
+        index._halves,
+        starts,
+        where.astype(np.int32),
+        offsets[row, where],
+        5,
+        11,
+    )
     assert not proven.all()
-    expected = by_definition(points, queries, 5)[1]
-    assert (indices[proven] == expected[proven]).all()
-    assert (index.search(queries, 5)[1] == expected).all()
+    assert (indices == by_definition(points, queries, 5)[1]).all()
+    near = Index(points, points[0])  # around which they can be told apart
+    offsets = (queries - points[0]).astype(np.float32)
+    row, where = np.nonzero(offsets)
+    starts = np.searchsorted(row, np.arange(21))
+    _, indices, proven = cpu.search(
+        points,
+        queries,
+        points[0],
+        near._blocks,
+        near._halves,
+        starts,
+        where.astype(np.int32),
+        offsets[row, where],
+        5,
+        11,
+    )
+    assert proven.any()
+    assert (indices == by_definition(points, queries, 5)[1]).all()
 
 
 @settings(max_examples=60, deadline=None)

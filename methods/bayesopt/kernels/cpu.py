@@ -17,14 +17,14 @@ _OPTIONS = {"cache": True, "error_model": "numpy"}
 _FAST = {**_OPTIONS, "fastmath": {"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"}}
 
 
-@njit(parallel=True, **_OPTIONS)
+@njit(**_OPTIONS)
 def blocked(points, centre):
     """Points (n, d), float64, around ``centre`` (d,): blocks (b, d, WIDTH) and half their squares (b, WIDTH), float32."""
     n, d = points.shape
     count = (n + WIDTH - 1) // WIDTH
     blocks = np.zeros((count, d, WIDTH), np.float32)
     halves = np.full((count, WIDTH), FAR, np.float32)
-    for b in prange(count):
+    for b in range(count):
         for i in range(min(WIDTH, n - b * WIDTH)):
             half = 0.0
             for j in range(d):
@@ -36,31 +36,42 @@ def blocked(points, centre):
 
 
 @njit(parallel=True, **_OPTIONS)
-def scan(blocks, halves, starts, where, values, kept):
-    """The ``kept`` points of least score for every query, up to rounding in float32.
-
-    A score is half the squared distance, less half the query's own square around the centre.
+def search(points, queries, centre, blocks, halves, starts, where, values, k, kept):
+    """The k nearest points of every query, exactly.
 
     Args:
+        points: (n, d). queries: (m, d). centre: (d,). All float64.
         blocks, halves: of `blocked`.
-        starts: (m + 1,) int64: query i has the coordinates ``where[starts[i]:starts[i + 1]]``, and zeros elsewhere.
-        where: int32. values: float32.
+        starts: (m + 1,) int64: query i differs from the centre in the coordinates ``where[starts[i]:starts[i + 1]]``.
+        where: int32. values: by how much, float32.
+        kept: how many are looked at again in float64, at least k, at most n.
 
     Returns:
-        Scores (m, kept), ascending, float32, and indices, int64; a score of `FAR` is no point.
+        Squared distances (m, k), float64, ascending, of equals the lower index first; indices (m, k); proven (m,) bool: whether
+        float32 was enough to tell; where it was not, all differences were taken.
     """
-    m = len(starts) - 1
-    scores = np.full((m, kept), FAR, np.float32)
-    found = np.full((m, kept), -1, np.int64)
+    m = len(queries)
+    squares, indices, proven = np.full((m, k), np.inf), np.full((m, k), -1, np.int64), np.zeros(m, np.bool_)
+    scores, found = np.full((m, kept), FAR, np.float32), np.full((m, kept), -1, np.int64)
     for group in prange((m + GROUP - 1) // GROUP):
         first, last = group * GROUP, min(m, (group + 1) * GROUP)
         _scan_group(blocks.reshape(-1, WIDTH), halves, starts, where, values, first, last, scores, found)
-    return scores, found
+        for query in range(first, last):
+            proven[query] = _settle(points, queries, centre, query, scores, found, squares, indices)
+            if not proven[query]:
+                squares[query], indices[query] = np.inf, -1
+                for p in range(len(points)):
+                    _insert(squares, indices, query, _square(points, queries, p, query), p)
+    return squares, indices, proven
 
 
 @njit(**_FAST)
 def _scan_group(rows, halves, starts, where, values, first, last, scores, found):
-    """All of a group of queries in one function, since each call, and each view, costs as much as many points."""
+    """The ``kept`` points of least score for queries first to last, up to rounding: sorted scores, and indices.
+
+    A score is half the squared distance, less half the query's own square around the centre. All is in one function, since each
+    call, and each view, costs as much as many points.
+    """
     row, kept = np.zeros(WIDTH, np.float32), scores.shape[1]
     d = len(rows) // len(halves)
     for b in range(len(halves)):
@@ -96,69 +107,50 @@ def _scan_group(rows, halves, starts, where, values, first, last, scores, found)
                     scores[query, to], found[query, to] = score, b * WIDTH + i
 
 
-@njit(parallel=True, **_OPTIONS)
-def settle(points, queries, found, scores, centre, k):
-    """The exact k nearest among the candidates of `scan`, in float64 by differences, and whether they are proven.
+@njit(**_OPTIONS)
+def _settle(points, queries, centre, query, scores, found, squares, indices):
+    """Order what was found by differences in float64; returns whether nothing can have been missed.
 
-    With ``c`` the centre, a point p that `scan` did not keep has a score of at least the largest kept one, t, up to what
-    float32 rounds: at most ``gamma (|q - c| |p - c| + |p - c|^2 / 2)``, gamma being (d + 8) units of rounding. If p were no
-    farther than the k-th candidate, at distance r, then ``|p - c| <= |q - c| + r``, which bounds the error. So where
-    ``t + |q - c|^2 / 2`` exceeds ``r^2 / 2`` by more than it, no such p exists.
-
-    Returns:
-        Squared distances (m, k), ascending, of equals the lower index first; indices (m, k); proven (m,) bool.
+    With ``c`` the centre, a point p that was not kept has a score of at least the largest kept one, t, up to what float32
+    rounds: at most ``gamma (|q - c| |p - c| + |p - c|^2 / 2)``, gamma being (d + 8) units of rounding. If p were no farther than
+    the k-th candidate, at distance r, then ``|p - c| <= |q - c| + r``, which bounds the error. So where ``t + |q - c|^2 / 2``
+    exceeds ``r^2 / 2`` by more than it, no such p exists.
     """
-    m, d = queries.shape
-    kept = found.shape[1]
-    squares = np.full((m, k), np.inf)
-    indices = np.full((m, k), -1, np.int64)
-    proven = np.zeros(m, np.bool_)
-    gamma = (d + 8) * 2.0**-24
-    for q in prange(m):
-        own = 0.0
-        for j in range(d):
-            own += (queries[q, j] - centre[j]) ** 2
-        for at in range(kept):
-            p = found[q, at]
-            if p >= 0:
-                _insert(squares[q], indices[q], _square(points, queries, p, q), p)
-        if found[q, kept - 1] < 0:
-            proven[q] = True
-            continue
-        radius, length = np.sqrt(squares[q, k - 1]), np.sqrt(own)
-        reach = length + radius
-        error = gamma * (length * reach + 0.5 * reach * reach) + 1e-30
-        proven[q] = scores[q, kept - 1] + 0.5 * own - error > 0.5 * squares[q, k - 1]
-    return squares, indices, proven
+    d, last = queries.shape[1], found.shape[1] - 1
+    for at in range(last + 1):
+        p = found[query, at]
+        if p >= 0:
+            _insert(squares, indices, query, _square(points, queries, p, query), p)
+    if last + 1 == len(points):
+        return found[query, last] >= 0  # all are known
+    own = 0.0
+    for j in range(d):
+        own += (queries[query, j] - centre[j]) ** 2
+    farthest = squares[query, squares.shape[1] - 1]
+    length = np.sqrt(own)
+    reach = length + np.sqrt(farthest)
+    error = (d + 8) * 2.0**-24 * (length * reach + 0.5 * reach * reach) + 1e-30
+    return scores[query, last] + 0.5 * own - error > 0.5 * farthest
 
 
 @njit(**_OPTIONS)
-def _square(points, queries, p, q):
+def _square(points, queries, p, query):
     total = 0.0
     for j in range(points.shape[1]):
-        difference = points[p, j] - queries[q, j]
+        difference = points[p, j] - queries[query, j]
         total += difference * difference
     return total
 
 
 @njit(**_OPTIONS)
-def _insert(squares, indices, square, index):
-    """Into a list that is sorted by square, then by index."""
-    last = len(squares) - 1
-    if square > squares[last] or (square == squares[last] and index > indices[last] >= 0):
+def _insert(squares, indices, query, square, index):
+    """Into a query's list, which is sorted by square, then by index; the last falls out."""
+    at = squares.shape[1] - 1
+    if square > squares[query, at] or (square == squares[query, at] and index > indices[query, at] >= 0):
         return
-    at = last
-    while at > 0 and (squares[at - 1] > square or (squares[at - 1] == square and indices[at - 1] > index)):
-        squares[at], indices[at] = squares[at - 1], indices[at - 1]
+    while at > 0 and (
+        squares[query, at - 1] > square or (squares[query, at - 1] == square and indices[query, at - 1] > index)
+    ):
+        squares[query, at], indices[query, at] = squares[query, at - 1], indices[query, at - 1]
         at -= 1
-    squares[at], indices[at] = square, index
-
-
-@njit(parallel=True, **_OPTIONS)
-def search_in_float64(points, queries, which, squares, indices):
-    """Search for some queries by all differences, where float32 could not tell; overwrites their rows."""
-    for at in prange(len(which)):
-        q = which[at]
-        squares[q], indices[q] = np.inf, -1
-        for p in range(len(points)):
-            _insert(squares[q], indices[q], _square(points, queries, p, q), p)
+    squares[query, at], indices[query, at] = square, index

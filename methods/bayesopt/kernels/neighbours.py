@@ -32,10 +32,8 @@ class Index:
         row, where = np.nonzero(offsets)
         starts = np.searchsorted(row, np.arange(len(queries) + 1))
         kept = min(k + SPARE, len(self.points))
-        scores, found = cpu.scan(self._blocks, self._halves, starts, where.astype(np.int32), offsets[row, where], kept)
-        squares, indices, proven = cpu.settle(self.points, queries, found, scores, self.centre, k)
-        if kept < len(self.points):
-            doubtful = np.flatnonzero(~proven)
-            if len(doubtful):
-                cpu.search_in_float64(self.points, queries, doubtful, squares, indices)
+        squares, indices, _ = cpu.search(
+            self.points, queries, self.centre, self._blocks, self._halves,
+            starts, where.astype(np.int32), offsets[row, where], k, kept,
+        )  # fmt: skip
         return squares, indices
