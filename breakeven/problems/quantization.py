@@ -196,8 +196,7 @@ class LayerProblem(Problem):
         if input_hessian is None:
             if not x.numel():
                 raise BadInput(f"{name}: no calibration tokens; give inputs of shape (sequences, tokens, {n})")
-            flat = x.reshape(-1, n).double()
-            input_hessian = flat.T @ flat / max(1, int((flat != 0).any(dim=1).sum()))
+            input_hessian = _second_moments(x)
         if output_hessian is None:
             output_hessian = _output_factor(x, g) if g.numel() and g.any() else torch.eye(m)
         held_x, held_g = held_out or (None, None)
@@ -611,11 +610,18 @@ def _excess(loss: float, reference: float) -> float:
     return loss / reference - 1 if reference else math.inf
 
 
+def _second_moments(x: torch.Tensor) -> torch.Tensor:
+    """``E[x x^T]`` over tokens that are not padding, (n, n); of each sequence in its dtype, summed in float64."""
+    total = torch.zeros(x.shape[2], x.shape[2], dtype=torch.float64)
+    for inputs in x:
+        total += inputs.T @ inputs
+    return (total + total.T) / (2 * max(1, int((x != 0).any(dim=2).sum())))
+
+
 def _output_factor(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """``E[G_s G_s^T]``, (m, m) float64, without any G_s: ``G G^T = g^T (x x^T) g`` for the tokens of a sequence."""
+    """``E[G_s G_s^T]``, (m, m), without any G_s: ``G G^T = g^T (x x^T) g`` for the tokens of a sequence; summed in float64."""
     total = torch.zeros(g.shape[2], g.shape[2], dtype=torch.float64)
     for inputs, gradients in zip(x, g, strict=True):
-        inputs, gradients = inputs.double(), gradients.double()
         total += gradients.T @ (inputs @ inputs.T) @ gradients
     return (total + total.T) / (2 * len(x))
 
