@@ -72,7 +72,7 @@ class TimeToTarget(Sweep):
     contest = Contest(
         track="bayesopt",
         name="time_to_target",
-        question="Who reaches a tenth of a random point's regret first, where an evaluation costs so many seconds?",
+        question="Who reaches the target regret first, where an evaluation costs so many seconds?",
         problem="BlackBox",
         axes=("dimension", "cost"),
         rank_by=TIME_TO_TARGET,

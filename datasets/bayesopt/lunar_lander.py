@@ -1,9 +1,10 @@
 """Landing on the moon: a controller with 12 parameters for Gymnasium's lander, as in TuRBO's experiments."""
 
-import gymnasium
+import warnings
+
 import numpy as np
 
-from breakeven.contract import BadInput, dataset
+from breakeven.contract import BadInput, Unsupported, dataset
 from breakeven.problems.bayesopt import BlackBox
 
 STEPS = 500  # of an episode, at most
@@ -34,6 +35,16 @@ class Landing:
     """Minus the mean return over some fixed moons; an episode's seed decides all that is random in it."""
 
     def __init__(self, moons: int):
+        try:  # here, since a sweep is more than the data sets of an extra
+            import gymnasium
+
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", DeprecationWarning
+                )  # an error in the making of its types ends the process
+                import Box2D  # noqa: F401, the world's physics
+        except ModuleNotFoundError as error:
+            raise Unsupported("it needs gymnasium and Box2D, which are in the extra 'games'") from error
         self.moons, self.world = moons, gymnasium.make("LunarLander-v3", max_episode_steps=STEPS)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:

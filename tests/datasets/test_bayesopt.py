@@ -1,5 +1,7 @@
 """Black boxes and observations: their minima, their bounds, and two outside judges of BBOB that agree."""
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -144,8 +146,17 @@ def test_two_judges_of_bbob_agree(function):
         )
 
 
+def test_data_sets_of_an_extra_say_which_one_is_missing(monkeypatch):
+    from breakeven.datasets.bayesopt.bbob import bbob
+    from breakeven.datasets.bayesopt.lunar_lander import lunar_lander
+
+    for module, dataset, extra in (("ioh", bbob, "bbob"), ("gymnasium", lunar_lander, "games")):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(Unsupported, match=f"the extra '{extra}'"):
+            dataset()
+
+
 def test_bbob_has_no_twenty_fifth_function():
-    pytest.importorskip("ioh", reason="needs the extra 'bbob'")
     from breakeven.datasets.bayesopt.bbob import bbob
 
     with pytest.raises(Unsupported, match="functions 1 to 24"):
