@@ -193,6 +193,7 @@ class LayerProblem(Problem):
             # Padding may hold anything, NaN too, which no multiplication by zero removes.
             x, g = (torch.where(kept[..., None], values, 0.0) for values in (x, g))
         _check_samples(name, "inputs", x, "gradients", g, n, m)
+        given = {"input_hessian": input_hessian, "output_hessian": output_hessian}
         if input_hessian is None:
             if not x.numel():
                 raise BadInput(f"{name}: no calibration tokens; give inputs of shape (sequences, tokens, {n})")
@@ -206,8 +207,8 @@ class LayerProblem(Problem):
             tensor(held_g, 0, 0, m), tensor(held_i, 0, 0), tensor(held_o, 0, 0), int(bits), int(group_size or n),
             bool(symmetric), float(reference_loss),
         )  # fmt: skip
-        for which in ("input_hessian", "output_hessian"):
-            _check_semidefinite(name, which, getattr(problem, which))
+        for which in (name for name, hessian in given.items() if hessian is not None):
+            _check_semidefinite(problem.name, which, getattr(problem, which))
         return problem
 
     @classmethod
