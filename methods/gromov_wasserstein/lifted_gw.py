@@ -64,10 +64,11 @@ def solve(problem: MatchingProblem, *, clip: bool = False, seed: int = 0) -> Pla
     while (size := max(len(side.index) for side in levels[0])) > SAMPLE:
         levels.insert(0, tuple(side.coarse(max(SAMPLE, size // GROWTH), rng) for side in levels[0]))
     scaling, z = _best_start(*levels[0], rng)
+    match = descend_features(*levels[0], z, scaling.potentials())
     for finer in levels[1:]:
-        scaling = _extended(scaling, z, *finer)
-        z = scaling.anneal(z, FINE)
-    match = descend_features(x, y, z, scaling.potentials())
+        scaling = _extended(scaling, match.z, *finer)
+        z = scaling.anneal(match.z, FINE)
+        match = descend_features(*finer, z, scaling.potentials())
     (row, column, mass), steps = match.vertex[:3], match.steps
     if problem.metric != "sqeuclidean" and len(x.index) * len(y.index) <= DENSE:
         row, column, mass, more = _improved(problem, x, y, match)

@@ -19,9 +19,10 @@ STEPS = 100
 
 
 class Match(typing.NamedTuple):
-    """A vertex, its loss up to a constant and a factor of the problem, and how many steps led there."""
+    """A vertex with its Z, its loss up to a constant and a factor of the problem, and how many steps led there."""
 
     vertex: Vertex
+    z: np.ndarray
     loss: float
     steps: int
 
@@ -36,15 +37,16 @@ def descend_features(x: Features, y: Features, z: np.ndarray, potentials: np.nda
 
     ``potentials`` (m,) are a guess of the columns' duals for ``c_Z``.
     """
-    best = None
+    best, candidates = None, None
     for step in range(1, steps + 1):
-        vertex = cheapest_vertex(factored_costs(x, y, z), x.weights, y.weights, potentials)
+        vertex = cheapest_vertex(factored_costs(x, y, z), x.weights, y.weights, potentials, candidates)
         row, column, mass = vertex.row, vertex.column, vertex.mass
         z = (x.points[row] * mass[:, None]).T @ y.points[column]
         loss = -4 * mass @ (x.squares[row] * y.squares[column]) - 8 * (z**2).sum()
         if best is not None and loss >= best.loss - 1e-12 * abs(best.loss):
             return best._replace(steps=step)
-        best, potentials = Match(vertex, loss, step), vertex.potentials
+        best = Match(vertex, z, loss, step)
+        potentials, candidates = vertex.potentials, vertex.candidates
     return best
 
 
@@ -59,9 +61,10 @@ def descend_costs(
     """
     gradient = _gradient(x_costs, y_costs, plan)
     potentials = smoothed(gradient, a, b, potentials, (spread, spread / 2, spread / 4, spread / 8))
+    candidates = None
     for step in range(1, steps + 1):
-        vertex = cheapest_vertex(DenseCosts(gradient), a, b, potentials)
-        potentials = vertex.potentials
+        vertex = cheapest_vertex(DenseCosts(gradient), a, b, potentials, candidates)
+        potentials, candidates = vertex.potentials, vertex.candidates
         end = scipy.sparse.csr_array((vertex.mass, (vertex.row, vertex.column)), shape=plan.shape)
         move = end - plan
         slope = 2 * _inner(gradient, move)

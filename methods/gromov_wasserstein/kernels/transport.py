@@ -84,26 +84,22 @@ class Vertex(typing.NamedTuple):
     column: np.ndarray
     mass: np.ndarray
     potentials: np.ndarray
+    candidates: np.ndarray  # the pairs among which it was found, as row * m + column, ascending
     rounds: int
 
 
-def cheapest_vertex(costs: Costs, a: np.ndarray, b: np.ndarray, potentials: np.ndarray) -> Vertex:
+def cheapest_vertex(
+    costs: Costs, a: np.ndarray, b: np.ndarray, potentials: np.ndarray, candidates: np.ndarray | None = None
+) -> Vertex:
     """The vertex of the transport polytope of a and b (both positive, sum 1) whose cost is least.
 
-    ``potentials`` (m,) are a guess of the columns' duals: the better it is, the faster; zeros will do.
+    Args:
+        potentials: (m,) a guess of the columns' duals: the better it is, the faster; zeros will do.
+        candidates: those of a vertex for similar costs, to begin with; they are looked for unless given.
     """
     n, m = costs.shape
     v = potentials.astype(np.float64)
-    columns, values = costs.cheapest(v, CANDIDATES)
-    u = values[:, 0].copy()
-    rows = np.repeat(np.arange(n), columns.shape[1])
-    others, _ = costs.across().cheapest(u, CANDIDATES // 2)
-    stair = north_west(a, b)[:2]
-    pairs = np.unique(
-        np.concatenate([
-            rows * m + columns.ravel(), others.ravel() * m + np.repeat(np.arange(m), others.shape[1]), stair[0] * m + stair[1],
-        ])
-    )  # fmt: skip
+    pairs = _candidates(costs, a, b, v) if candidates is None else candidates
     edge_costs = costs.at(pairs // m, pairs % m)
     tolerance = TOLERANCE * max(np.abs(edge_costs).max(), np.abs(v).max())
     flow = np.zeros(len(pairs))
@@ -130,7 +126,18 @@ def cheapest_vertex(costs: Costs, a: np.ndarray, b: np.ndarray, potentials: np.n
         flow = np.concatenate([flow, np.zeros(len(new))])[order]
     used = flow > 0
     mass = flow[used] / n if equal else flow[used]
-    return Vertex(pairs[used] // m, pairs[used] % m, mass, v, rounds)
+    return Vertex(pairs[used] // m, pairs[used] % m, mass, v, pairs, rounds)
+
+
+def _candidates(costs: Costs, a: np.ndarray, b: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """The cheapest pairs of each row and of each column, and the stairs of a vertex, without which there might be no plan."""
+    n, m = costs.shape
+    columns, values = costs.cheapest(v, CANDIDATES)
+    others, _ = costs.across().cheapest(values[:, 0].copy(), CANDIDATES // 2)
+    of_rows = np.repeat(np.arange(n), columns.shape[1]) * m + columns.ravel()
+    of_columns = others.ravel() * m + np.repeat(np.arange(m), others.shape[1])
+    row, column, _ = north_west(a, b)
+    return np.unique(np.concatenate([of_rows, of_columns, row * m + column]))
 
 
 def north_west(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
