@@ -125,6 +125,10 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("BREAKEVEN_CACHE") or platformdirs.user_cache_dir("breakeven"))
 
 
+_absent: dict[pathlib.Path, dict] = {}
+"""What has been found to need an extra that is not installed, by the file in which its facts would be kept."""
+
+
 def catalogue() -> list[Listing]:
     """What every adapter and data set says of itself, or why it cannot be imported."""
     known = entries()
@@ -135,17 +139,19 @@ def catalogue() -> list[Listing]:
         name = hashlib.sha256(f"{core} {sys.version} {sys.prefix} {entry} {entry.source()}".encode()).hexdigest()[:20]
         file = cache / f"{name}.json"
         try:
-            facts = json.loads(file.read_text())
+            facts = _absent.get(file) or json.loads(file.read_text())
         except (OSError, ValueError):
             facts = None
-        if facts and all(_version(package) == version for package, version in facts["packages"].items()):
+        if facts and all(_version(package) == version for package, version in facts.get("packages", {}).items()):
             cached[entry] = _listing(entry, facts)
         else:
             missing.append((entry, file))
     for entry, facts in _describe([entry for entry, _ in missing]).items():
         cached[entry] = _listing(entry, facts)
-        if not facts.get("error"):  # a missing package may be there next time
-            file = dict(missing)[entry]
+        file = dict(missing)[entry]
+        if facts.get("extra"):
+            _absent[file] = facts  # until this process ends; next time its package may be there
+        elif not facts.get("error"):
             file.parent.mkdir(parents=True, exist_ok=True)
             partial = file.with_suffix(f".{os.getpid()}")
             partial.write_text(json.dumps(facts))
