@@ -7,7 +7,7 @@ HELD_OUT_LOSS = Metric(
     "held_out_loss",
     about="what the error costs the network on held-out data, relative to an error of the size of the weights without direction",
 )
-SEEDS = tuple(range(10))
+SEEDS = tuple(range(10, 20))  # settings of the methods were chosen while looking at seeds 0 to 2
 KL = Metric(
     "kl",
     unit="nats",
