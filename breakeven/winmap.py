@@ -334,13 +334,14 @@ def _incomparable(method: Side, baseline: Side) -> dict[str, typing.Any]:
 
 
 def _by_default(record: Record, loser: Side, winner: Side, sign: int) -> dict[str, typing.Any]:
-    """One side failed and the other did not. A time-out bounds the ratio; other failures only give its sign."""
+    """One side failed and the other did not. A time-out bounds a ratio of times; other failures only give its sign."""
     decided = {"winner": winner.name, "sign": sign, "reason": _why(loser)}
     if loser.status != "timeout":
         return decided
-    decided["censored"] = "method" if sign > 0 else "baseline"
     if not record.rank_by.is_time:
-        return decided
+        # Patience ended here; with more of it, the answer might have been the better one.
+        return {"winner": "undecided", "reason": f"{_why(loser)}: no {record.rank_by.name} is known of it"}
+    decided["censored"] = "method" if sign > 0 else "baseline"
     seconds = _seconds(record, "baseline" if sign > 0 else "method") or winner.first_call_seconds
     limit = loser.at_least_seconds
     if not seconds or not limit:

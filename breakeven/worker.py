@@ -235,8 +235,9 @@ def play(job: dict, tell: typing.Callable[[dict], None]) -> None:
         tell({"event": "verdict", "side": side, **guarded(side, players[side].verdict)})
     if job["mode"] == "answer":
         _time_once(job, players, announce, guarded, tell)
-        return
-    _sample(job, players, first_calls, announce, guarded, tell)
+    else:
+        _sample(job, players, first_calls, announce, guarded, tell)
+    # Again, since the first call compiled: an answer may hold seconds that it took, and has to be right each time.
     for side in sides:
         announce("judge", side)
         tell({"event": "verdict", "side": side, **guarded(side, players[side].verdict)})
@@ -281,7 +282,7 @@ def _sample(job: dict, players: dict, first_calls: dict, announce, guarded, tell
 
 
 def _time_once(job: dict, players: dict, announce, guarded, tell) -> None:
-    """One more call of each side: its seconds are shown beside what the contest ranks by, and decide nothing."""
+    """One more call of each side, whose answer is what counts. Its seconds are shown beside what the contest ranks by."""
     from breakeven import devices
 
     contention, control = devices.Contention(), _control(job["device"])

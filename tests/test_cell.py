@@ -296,6 +296,10 @@ def ranked(folder) -> dict[str, Record]:
         "memory in pieces": {"method": "takes_64_mib_in_small_pieces", "rank_by": PEAK_BYTES},
         "memory of a baseline": {"method": "honest", "baseline": "takes_64_mib_at_once", "rank_by": PEAK_BYTES},
         "memory of one that is wrong": {"method": "returns_a_wrong_answer", "rank_by": PEAK_BYTES},
+        "a judged number of the second call": {
+            "method": "is_wrong_from_its_second_call_on",
+            "rank_by": Metric("bound_violation", scale="difference", margin=1e-6),
+        },
         "a judged number": {"method": "honest", "rank_by": Metric("bound_violation", scale="difference", margin=1e-6)},
         "a number that the judge lacks": {"method": "honest", "rank_by": ACCURACY},
         "against one that hangs": {"method": "honest", "baseline": "hangs", "rank_by": ACCURACY},
@@ -332,6 +336,11 @@ def test_a_contest_of_values_takes_one_more_call_of_each_side_and_no_duel(ranked
     assert (record.method.peak_bytes, record.baseline.peak_bytes) != (None, None)
     assert record.method.value(record.rank_by) == record.method.judged["bound_violation"]
     assert winmap.verdict(record).winner == "tie"
+
+
+def test_the_answer_that_counts_is_that_of_a_warm_call(ranked):
+    """What an answer holds of the seconds between evaluations would be those of a compiler in the first one."""
+    assert ranked["a judged number of the second call"].method.status == "wrong"
 
 
 def test_a_number_that_the_judge_lacks_is_nobodys_win(ranked):
