@@ -287,9 +287,9 @@ def test_an_import_that_hangs_or_floods_or_leaves_a_thread_behind_does_not_hold_
     points = {f"lp/{name}": f"dishonest.{name}" for name in sources}
     adapters.distribution(tmp_path, "dishonest", {"breakeven.methods": points}, **sources)
     adapters.on_path(tmp_path, monkeypatch)
-    monkeypatch.setattr(registry, "IMPORT_SECONDS", 6.0)
+    monkeypatch.setattr(registry, "IMPORT_SECONDS", 20.0)  # importing torch alone may take six on a busy machine
     errors = {item.entry.name: item.error for item in registry.catalogue() if item.entry.distribution == "dishonest"}
-    assert errors == {"floods": "", "lingers": "", "hangs": "its import took longer than 6 s"}
+    assert errors == {"floods": "", "lingers": "", "hangs": "its import took longer than 20 s"}
 
 
 def test_an_unsupported_probe_is_told_and_is_no_failure(findings):
