@@ -5,13 +5,17 @@ That is approximated by a Kronecker product ``H_O (x) H_I``. Its nearest one com
 errors below it and to its right: ``Q = Q(W + a^T E b + a^T E + E b)``, ``a = L_O - I``, ``b = L_I - I``.
 """
 
+from collections.abc import Callable
+
 import torch
 
 from breakeven.contract import BadInput, adapter
 from breakeven.methods.quantization.kernels.factors import (
     DAMPING,
     columns_by_size,
-    second_order_loss,
+    exceeds_noise,
+    second_moments,
+    second_order_losses,
     sketch_a,
     sketch_b,
     unit_lower,
@@ -20,15 +24,15 @@ from breakeven.methods.quantization.kernels.model import quantized_model
 from breakeven.methods.quantization.kernels.rounding import Grid, grid_of, layer, one_sided, two_sided
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
-HELD_OUT = 8  # every so many sequences are kept for the gate
-FEWEST = 16  # sequences, for less of which nothing is kept
+HELD_OUT = 8  # every so many sequences are the gate's
+FEWEST = 16  # sequences, for less of which there is no gate
 
 
 @adapter(
     title="YAQA",
     paper="arXiv:2505.22988",
-    derived="the running form of the rounding; rows and columns in the order of their second moments; the gate, which keeps "
-    "GPTQ's codes where held-out gradients prefer them",
+    derived="the running form of the rounding; rows and columns in the order of their second moments; the gate, which answers "
+    "with GPTQ's codes where sequences that neither has seen prefer these by more than their noise",
     packages=("numba",),
     variants={
         "output_only": {"sketch": "output_only"},
@@ -45,7 +49,8 @@ def solve(
     Args:
         sketch: ``B``, of sequences, unbiased; ``A``, as if tokens were independent; or ``output_only``: the inputs'
             Hessian, and sketch B for the outputs.
-        gate: keep an eighth of the sequences out of the sketch, round both ways, and answer with what costs less on them.
+        gate: round both ways by seven eighths of the sequences, and compare on the others what either costs. Where GPTQ costs
+            less there by more than a standard error of the difference, answer with GPTQ. The answer is made of all sequences.
         act_order: round the rows and columns with the largest diagonals of the factors first; without it from the lower right.
         damping: share of each factor's mean diagonal that is added to it.
 
@@ -54,20 +59,28 @@ def solve(
     """
     if sketch not in SKETCHES:
         raise BadInput(f"no sketch is called {sketch!r}; there are: {', '.join(SKETCHES)}")
-    x, g = problem.inputs, problem.gradients
-    held = torch.zeros(len(x), dtype=torch.bool)
+    factors_of, x, g = SKETCHES[sketch], problem.inputs, problem.gradients
     if not g.any():
         factors = problem.input_hessian, problem.output_hessian
+    elif gate and len(x) >= FEWEST and _misled(problem, factors_of, act_order, damping):
+        factors = problem.input_hessian, None
     else:
-        if gate and len(x) >= FEWEST:
-            held[HELD_OUT - 1 :: HELD_OUT] = True
-        factors = SKETCHES[sketch](problem, x[~held], g[~held])
-    answer, error = _rounded(problem, *factors, act_order, damping)
-    if held.any():
-        plain, plain_error = _rounded(problem, problem.input_hessian, None, act_order, damping)
-        if second_order_loss(plain_error, x[held], g[held]) < second_order_loss(error, x[held], g[held]):
-            return plain
-    return answer
+        factors = factors_of(problem.input_hessian, x, g)
+    return _rounded(problem, *factors, act_order, damping)[0]
+
+
+def _misled(problem: LayerProblem, factors_of: Callable, act_order: bool, damping: float) -> bool:
+    """Whether GPTQ costs less on the gate's sequences, which neither side's factors have seen."""
+    x, g = problem.inputs, problem.gradients
+    held = torch.zeros(len(x), dtype=torch.bool)
+    held[HELD_OUT - 1 :: HELD_OUT] = True
+    # The problem's own input Hessian has seen all of them.
+    h_i = second_moments(x[~held])
+    yaqa, gptq = (
+        second_order_losses(_rounded(problem, *factors, act_order, damping)[1], x[held], g[held])
+        for factors in (factors_of(h_i, x[~held], g[~held]), (h_i, None))
+    )
+    return exceeds_noise(yaqa - gptq)
 
 
 def _rounded(
@@ -92,14 +105,10 @@ def _rounded(
     return layer(codes, grid), error
 
 
-def _output_only(problem: LayerProblem, x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return problem.input_hessian, sketch_b(x, g)[1]
-
-
 SKETCHES = {
-    "A": lambda problem, x, g: sketch_a(x, g),
-    "B": lambda problem, x, g: sketch_b(x, g),
-    "output_only": _output_only,
+    "A": lambda h_i, x, g: sketch_a(x, g),
+    "B": lambda h_i, x, g: sketch_b(x, g),
+    "output_only": lambda h_i, x, g: (h_i, sketch_b(x, g)[1]),
 }
 
 

@@ -171,6 +171,23 @@ def test_grids_reach_all_weights_or_clip_where_that_is_better(symmetric):
     assert (best < losses(plain)).any()
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_huge_weights_whose_losses_overflow_keep_grids_that_reach_them_all(symmetric):
+    weight = 1e20 * torch.from_numpy(np.random.default_rng(7).standard_normal((5, 32))).float()
+    problem = LayerProblem.of("huge", weight, bits=4, group_size=16, symmetric=symmetric, input_hessian=torch.eye(32))
+    grid, plain = grid_of(problem, torch.full((32,), 10.0)), grid_of(problem)
+    assert torch.equal(grid.scales, plain.scales)
+    assert torch.equal(grid.zeros, plain.zeros)
+    assert (grid.scales > 0).all()
+    assert (quantized(to_nearest(weight, grid), grid) - weight).double().norm() < 0.2 * weight.double().norm()
+
+
+def test_noise_is_the_standard_error_of_the_mean_of_differences():
+    assert factors.exceeds_noise(torch.tensor([3.0, 1.0, 2.0]))
+    assert not factors.exceeds_noise(torch.tensor([3.0, -1.0, -1.0]))  # 1/3, give or take 4/3
+    assert not factors.exceeds_noise(torch.zeros(3))
+
+
 def test_sketches_are_those_of_the_gradients():
     rng = np.random.default_rng(5)
     for tokens in (3, 30):  # fewer than rows and columns, and more
@@ -181,7 +198,7 @@ def test_sketches_are_those_of_the_gradients():
         assert torch.allclose(h_o, torch.einsum("smn,skn->mk", whole, whole) / 7)
         error = torch.from_numpy(rng.standard_normal((8, 10)))
         products = torch.einsum("mn,smn->s", error, whole)
-        assert factors.second_order_loss(error, x, g) == pytest.approx(float((products**2).mean()))
+        assert torch.allclose(factors.second_order_losses(error, x, g), products**2)
 
 
 def test_sketch_a_finds_the_nearest_product_of_factors_of_single_tokens():

@@ -87,6 +87,54 @@ def test_the_gate_answers_with_gptq_where_the_sketch_misleads():
     assert not torch.equal(yaqa.solve(wrong, gate=False).codes, plain(wrong).codes)
 
 
+def by_sketch_b(problem: LayerProblem):
+    return yaqa._rounded(problem, *sketch_b(problem.inputs, problem.gradients), True, 0.01)
+
+
+def of_the_gate(problem: LayerProblem) -> torch.Tensor:
+    held = torch.zeros(len(problem.inputs), dtype=torch.bool)
+    held[yaqa.HELD_OUT - 1 :: yaqa.HELD_OUT] = True
+    return held
+
+
+@pytest.mark.parametrize("sketch", ["B", "output_only"])
+def test_the_rival_at_the_gate_has_not_seen_its_sequences(sketch):
+    """A Hessian that knows them would win there: their own gradients', in place of the inputs'."""
+    problem = sampled(64)
+    held = of_the_gate(problem)
+    x, g = problem.inputs[held], problem.gradients[held]
+    whole = torch.einsum("stm,stn->smn", g, x).flatten(0, 1)
+    knowing = dataclasses.replace(problem, input_hessian=whole.T @ whole)
+    answers = [yaqa.solve(knowing, sketch=sketch, gate=gate).codes for gate in (True, False)]
+    assert torch.equal(*answers)
+    assert not torch.equal(answers[0], plain(knowing).codes)
+
+
+def test_the_gate_does_not_decide_on_noise():
+    """Outputs that all matter alike: where GPTQ is the better one by less than a standard error, nothing is known."""
+    tried = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        x, g = rng.standard_normal((32, 8, 24)), rng.standard_normal((32, 8, 6))
+        problem = LayerProblem.of("alike", rng.standard_normal((6, 24)), bits=3, inputs=x, gradients=g)
+        held = of_the_gate(problem)
+        rest = dataclasses.replace(problem, inputs=problem.inputs[~held], gradients=problem.gradients[~held])
+        h_i = rest.inputs.flatten(0, 1).T @ rest.inputs.flatten(0, 1)
+        errors = by_sketch_b(rest)[1], yaqa._rounded(rest, h_i, None, True, 0.01)[1]
+        whole = torch.einsum("stm,stn->smn", problem.gradients, problem.inputs)[held]
+        one, other = (torch.einsum("mn,smn->s", error, whole) ** 2 for error in errors)
+        worse, noise = float((one - other).mean()), float((one - other).std() / 2)  # of 4 sequences
+        expected = plain(problem) if worse > noise else by_sketch_b(problem)[0]
+        assert torch.equal(yaqa.solve(problem).codes, expected.codes)
+        tried += 0 < worse < noise
+    assert tried > 3
+
+
+def test_the_gates_winner_is_made_of_all_sequences():
+    problem = sampled(64)
+    assert torch.equal(yaqa.solve(problem).codes, by_sketch_b(problem)[0].codes)
+
+
 def test_an_unknown_sketch_is_named():
     with pytest.raises(BadInput, match="no sketch is called 'C'; there are: A, B, output_only"):
         yaqa.solve(sampled(4), sketch="C")

@@ -106,6 +106,10 @@ def clip_search(weight, importance, group_size, top, symmetric, shrinks, scales,
                 zeros[i, k] = top / kind(2)
             if high == low:
                 continue
+            # Taken as it is where losses overflow, and so none is the least.
+            scales[i, k] = (high - low) * shrinks[0] / top
+            if not symmetric:
+                zeros[i, k] = min(max(np.rint(-low * shrinks[0] / scales[i, k]), kind(0)), top)
             for shrink in shrinks:
                 scale = (high - low) * shrink / top
                 zero = top / kind(2) if symmetric else min(max(np.rint(-low * shrink / scale), kind(0)), top)

@@ -83,9 +83,20 @@ def sketch_a(x: torch.Tensor, g: torch.Tensor, half_steps: int = 6) -> tuple[tor
     return h_i, h_o
 
 
-def second_order_loss(error: torch.Tensor, x: torch.Tensor, g: torch.Tensor) -> float:
-    """The mean of ``<E, G_s>^2`` over sequences."""
-    return float(((x @ error.T) * g).sum(dim=(1, 2)).square().mean())
+def second_moments(x: torch.Tensor) -> torch.Tensor:
+    """The sum of x x^T over all tokens of (s, t, n) inputs: GPTQ's Hessian, (n, n), whose scale does not matter."""
+    x = x.flatten(0, 1)
+    return x.T @ x
+
+
+def second_order_losses(error: torch.Tensor, x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    """``<E, G_s>^2`` of every sequence, (s,) float64."""
+    return ((x @ error.T) * g).sum(dim=(1, 2), dtype=torch.float64).square()
+
+
+def exceeds_noise(differences: torch.Tensor) -> bool:
+    """Whether the mean of paired differences, (s,), lies above 0 by more than its standard error."""
+    return bool(differences.mean() > differences.std() / len(differences) ** 0.5)
 
 
 def _symmetric(matrix: torch.Tensor) -> torch.Tensor:
