@@ -153,6 +153,7 @@ class LayerProblem(Problem):
         gradients=None,
         mask=None,
         held_out=None,
+        held_out_mask=None,
         held_out_factors=None,
         reference_loss: float = math.nan,
     ) -> typing.Self:
@@ -166,11 +167,13 @@ class LayerProblem(Problem):
             inputs: (s, t, n) calibration activations.
             gradients: (s, t, m) gradients of the log-likelihood at the same tokens; all zero where they are not given.
             mask: (s, t) of what is a token and what is padding, which is left out of everything.
-            held_out: inputs and gradients of other sequences; or
+            held_out: inputs and gradients of other sequences, for the judge, (h, u, n) and (h, u, m), with
+            held_out_mask: (h, u), as ``mask``, where these are padded; or
             held_out_factors: the factors that errors are truly weighted by, (n, n) and (m, m).
 
         Raises:
-            BadInput: as the class does, for a Hessian with a negative eigenvalue, and where there is no calibration data at all.
+            BadInput: as the class does, for a Hessian with a negative eigenvalue, bits or a group size that are no whole numbers,
+                and where there is no calibration data at all.
         """
         weight = torch.as_tensor(weight)
         dtype = weight.dtype if weight.dtype == torch.float32 else torch.float64
@@ -187,11 +190,7 @@ class LayerProblem(Problem):
         x = tensor(inputs, 0, 0, n)
         g = tensor(gradients, *x.shape[:2], m)
         if mask is not None:
-            kept = torch.as_tensor(mask).bool()
-            if kept.shape != x.shape[:2]:
-                raise BadInput(f"{name}: mask has shape {tuple(kept.shape)}, the inputs {tuple(x.shape)}; give (s, t)")
-            # Padding may hold anything, NaN too, which no multiplication by zero removes.
-            x, g = (torch.where(kept[..., None], values, 0.0) for values in (x, g))
+            x, g = _without_padding(name, "mask", mask, x, g)
         _check_samples(name, "inputs", x, "gradients", g, n, m)
         given = {"input_hessian": input_hessian, "output_hessian": output_hessian}
         if input_hessian is None:
@@ -201,11 +200,15 @@ class LayerProblem(Problem):
         if output_hessian is None:
             output_hessian = _output_factor(x, g) if g.numel() and g.any() else torch.eye(m)
         held_x, held_g = held_out or (None, None)
+        held_x, held_g = tensor(held_x, 0, 0, n), tensor(held_g, 0, 0, m)
+        if held_out_mask is not None:
+            held_x, held_g = _without_padding(name, "held_out_mask", held_out_mask, held_x, held_g)
         held_i, held_o = held_out_factors or (None, None)
+        group_size = n if group_size is None else group_size
+        _check_grid(name, bits, group_size, symmetric, {name: n})
         problem = cls(
-            name, weight, tensor(input_hessian), tensor(output_hessian), x, g, tensor(held_x, 0, 0, n),
-            tensor(held_g, 0, 0, m), tensor(held_i, 0, 0), tensor(held_o, 0, 0), int(bits), int(group_size or n),
-            bool(symmetric), float(reference_loss),
+            name, weight, tensor(input_hessian), tensor(output_hessian), x, g, held_x, held_g,
+            tensor(held_i, 0, 0), tensor(held_o, 0, 0), int(bits), int(group_size), bool(symmetric), float(reference_loss),
         )  # fmt: skip
         for which in (name for name, hessian in given.items() if hessian is not None):
             _check_semidefinite(problem.name, which, getattr(problem, which))
@@ -475,6 +478,12 @@ class QuantizedModel(Solution):
 
     @classmethod
     def of(cls, layers: Mapping[str, QuantizedLayer]) -> typing.Self:
+        """Raises `BadInput` for layers with a permutation, which has no place here."""
+        permuted = [name for name, layer in layers.items() if len(layer.permutation)]
+        if permuted:
+            raise BadInput(
+                f"{', '.join(permuted)}: groups by a permutation of columns; a model's layers have groups of neighbours"
+            )
         parts = ([getattr(layer, part).flatten() for layer in layers.values()] for part in ("codes", "scales", "zeros"))
         return cls(*map(torch.cat, parts))
 
@@ -658,9 +667,7 @@ def _check(problem: LayerProblem) -> None:
             f"{name}: weight[{i}, {j}] is {float(weight[i, j])}; the model was broken before it was quantized"
         )
     m, n = weight.shape
-    if not 1 <= problem.bits <= 8:
-        raise BadInput(f"{name}: {problem.bits} bits; codes have 1 to 8")
-    check_group_size(problem.group_size, {name: n})
+    _check_grid(name, problem.bits, problem.group_size, problem.symmetric, {name: n})
     _check_hessian(name, "input_hessian", problem.input_hessian, n)
     _check_hessian(name, "output_hessian", problem.output_hessian, m)
     if len(problem.held_input_hessian) or len(problem.held_output_hessian):
@@ -668,6 +675,17 @@ def _check(problem: LayerProblem) -> None:
         _check_hessian(name, "held_output_hessian", problem.held_output_hessian, m)
     _check_samples(name, "inputs", problem.inputs, "gradients", problem.gradients, n, m)
     _check_samples(name, "held_inputs", problem.held_inputs, "held_gradients", problem.held_gradients, n, m)
+
+
+def _check_grid(name: str, bits, group_size, symmetric, columns: Mapping[str, int]) -> None:
+    for field, value in (("bits", bits), ("group_size", group_size)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise BadInput(f"{name}: {field} is {value!r}; give a whole number")
+    if not isinstance(symmetric, (bool, np.bool_)):
+        raise BadInput(f"{name}: symmetric is {symmetric!r}; give True or False")
+    if not 1 <= bits <= 8:
+        raise BadInput(f"{name}: {bits} bits; codes have 1 to 8")
+    check_group_size(group_size, columns)
 
 
 def _check_hessian(name: str, field: str, hessian: torch.Tensor, size: int) -> None:
@@ -711,6 +729,19 @@ def _check_semidefinite(name: str, field: str, hessian: torch.Tensor) -> None:
         )
 
 
+def _without_padding(
+    name: str, field: str, mask, x: torch.Tensor, g: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    kept = torch.as_tensor(mask).bool()
+    if not kept.shape == x.shape[:2] == g.shape[:2]:
+        shapes = f"{tuple(x.shape)} and {tuple(g.shape)}"
+        raise BadInput(
+            f"{name}: {field} has shape {tuple(kept.shape)}, inputs and gradients {shapes}; give (sequences, tokens)"
+        )
+    # Padding may hold anything, NaN too, which no multiplication by zero removes.
+    return torch.where(kept[..., None], x, 0.0), torch.where(kept[..., None], g, 0.0)
+
+
 def _check_samples(name: str, one: str, x: torch.Tensor, other: str, g: torch.Tensor, n: int, m: int) -> None:
     for field, values, size in ((one, x, n), (other, g, m)):
         if values.dim() != 3 or values.shape[2] != size or values.shape[:2] != x.shape[:2]:
@@ -746,9 +777,8 @@ def _check_model(problem: ModelProblem) -> None:
             )
         if tokens.min() < 0 or tokens.max() >= VOCABULARY:
             raise BadInput(f"{name}: {field} holds a token outside 0..{VOCABULARY - 1}")
-    if not 1 <= problem.bits <= 8:
-        raise BadInput(f"{name}: {problem.bits} bits; codes have 1 to 8")
-    check_group_size(problem.group_size, {layer: n for layer, (_, n) in problem.linears().items()})
+    columns = {layer: n for layer, (_, n) in problem.linears().items()}
+    _check_grid(name, problem.bits, problem.group_size, problem.symmetric, columns)
 
 
 def _check_answer(problem: LayerProblem, layer: QuantizedLayer) -> None:

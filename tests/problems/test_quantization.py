@@ -148,6 +148,17 @@ def test_padding_is_left_out_whatever_it_holds():
     assert np.allclose(masked.input_hessian, tokens.T @ tokens / len(tokens))
 
 
+def test_padding_is_left_out_of_what_is_held_out_whatever_it_holds():
+    layer, (x, g) = problem(), samples(2)
+    padded = [np.concatenate([part, np.full_like(part[:, :2], fill)], axis=1) for part, fill in ((x, np.nan), (g, 7.0))]
+    mask = np.arange(7) < np.full((9, 1), 5)
+    masked = problem(held_out=padded, held_out_mask=mask)
+    answer = reference_rounding(layer)
+    assert masked.judge(answer)["held_out_loss"] == pytest.approx(layer.judge(answer)["held_out_loss"], rel=1e-12)
+    with pytest.raises(BadInput, match="held_inputs of sequence 0, token 5 is NaN or infinite; mask padding out"):
+        problem(held_out=padded)
+
+
 H = np.diag(np.arange(1.0, 13))
 
 
@@ -184,6 +195,13 @@ INDEFINITE = changed(
         ({"inputs": changed(samples(1)[0], (2, 4, np.nan))}, "inputs of sequence 2, token 4 is NaN or infinite; mask padding"),
         ({"gradients": samples(1)[1][:, :3]}, "inputs and gradients alike"),
         ({"mask": np.ones((9, 4))}, r"mask has shape \(9, 4\)"),
+        ({"held_out_mask": np.ones((9, 4))}, r"held_out_mask has shape \(9, 4\)"),
+        ({"held_out": None, "held_out_mask": np.ones((9, 5))}, r"held_out_mask has shape \(9, 5\)"),
+        ({"bits": 2.9}, "bits is 2.9; give a whole number"),
+        ({"bits": True}, "bits is True; give a whole number"),
+        ({"group_size": 4.9}, "group_size is 4.9; give a whole number"),
+        ({"group_size": 0}, "group size 0 does not divide"),
+        ({"symmetric": "no"}, "symmetric is 'no'; give True or False"),
     ],
 )  # fmt: skip
 def test_layers_that_cannot_be_used(changes, words):
@@ -319,6 +337,7 @@ def test_a_model_is_judged_by_its_divergence():
         ({"heads": 3}, "width 8 and 3 heads"),
         ({"group_size": 3}, r"group size 3 does not divide .* block0.q \(8\), .* and 2 more; divisors of 8"),
         ({"bits": 9}, "codes have 1 to 8"),
+        ({"bits": 2.9}, "bits is 2.9; give a whole number"),
     ],
 )
 def test_models_that_cannot_be_used(changes, words):
@@ -333,3 +352,16 @@ def test_answers_for_a_model_that_are_none():
         model.judge(dataclasses.replace(answer, codes=answer.codes[1:]))
     with pytest.raises(Wrong, match=r"block0.q: a code is 255"):
         model.judge(dataclasses.replace(answer, codes=answer.codes | 255))
+
+
+def test_a_model_has_no_place_for_a_permutation():
+    layers = rounded_to(3, MODELS["one_block"]).layers(MODELS["one_block"])
+    layers["block0.q"] = dataclasses.replace(layers["block0.q"], permutation=torch.arange(8).flip(0))
+    with pytest.raises(BadInput, match=r"block0\.q: groups by a permutation of columns"):
+        QuantizedModel.of(layers)
+
+
+def test_whole_numbers_may_be_numpys():
+    layer = problem(bits=np.int64(3), group_size=np.int32(4), symmetric=np.bool_(False))
+    assert (layer.bits, layer.group_size, layer.symmetric) == (3, 4, False)
+    assert type(layer.bits) is type(layer.group_size) is int
