@@ -23,7 +23,7 @@ class LayerLoss(Sweep):
         name="layer_loss",
         question="Who loses least on held-out data when a layer is rounded to so many bits?",
         problem="LayerProblem",
-        axes=("bits", "columns"),
+        axes=("bits", "gradients", "columns"),
         rank_by=HELD_OUT_LOSS,
         subject_to={"excess_bits": 0.0},
         baseline="gptq",
@@ -31,13 +31,13 @@ class LayerLoss(Sweep):
     quick = (
         Grid(
             "synthetic_layer",
-            spectrum=("power_law", "spiked"),
-            output_spectrum=("power_law",),
+            spectrum=("power_law",),
+            output_spectrum=("isotropic", "power_law"),
             bits=(3,),
             columns=(256,),
             seeds=SEEDS[:3],
         ),
-        Grid("trained_lm", layer=("block1.up",), bits=(2, 3), seeds=SEEDS[:3]),
+        Grid("trained_lm", layer=("block1.up",), bits=(2, 3), seeds=SEEDS[:2]),
     )
     full = (
         Grid(
@@ -46,6 +46,13 @@ class LayerLoss(Sweep):
             output_spectrum=("isotropic", "power_law"),
             bits=(2, 3, 4),
             columns=(128, 256, 512, 1024),
+            seeds=SEEDS,
+        ),
+        Grid(
+            "synthetic_layer",
+            output_spectrum=("isotropic", "power_law"),
+            gradients=(16, 32, 64, 128, 256, 512, 1024, 4096),
+            columns=(256,),
             seeds=SEEDS,
         ),
         Grid(

@@ -1,7 +1,8 @@
 """A small language model of bytes, trained once on the standard library's sources, and kept in the cache.
 
 Training runs in a process of one thread, so that the model does not depend on how many there are: ``python -m
-breakeven.datasets.quantization._trained SIZE FILE``. It depends on the version of Python, whose sources differ, and of torch.
+breakeven.datasets.quantization._trained SIZE FILE``. It depends on the versions of Python, whose sources differ, and
+of torch, and may depend on the CPU and its BLAS, which choose the order of sums.
 """
 
 import hashlib
@@ -77,7 +78,7 @@ def parameters(size: str) -> torch.Tensor:
 
 
 def trained(size: str) -> torch.Tensor:
-    """By AdamW with a warm-up and a cosine, from normal weights; deterministic."""
+    """By AdamW with a warm-up and a cosine, from normal weights; deterministic on one machine."""
     torch.set_num_threads(1)
     shape, generator = SIZES[size], torch.Generator().manual_seed(0)
     rng, of = np.random.default_rng(0), text(held_out=False)

@@ -32,7 +32,7 @@ def trained_lm(
         layer: q, k, v, o, gate, up or down of a block, such as ``block0.q``.
         size: ``small``, of four blocks, or ``tiny``, of one, for tests.
         sequences: of 128 bytes to calibrate with; 256 others, of files that were not trained on, are for the judge.
-        seed: of the pieces of text that are drawn.
+        seed: of the pieces of text that are drawn, and of nothing else: the model and its weights are the same.
     """
     if size not in SIZES or sequences < 1 or not 1 <= bits <= 8:
         raise Unsupported(f"size={size} sequences={sequences} bits={bits}: a size of {', '.join(SIZES)}, one sequence or more, "

@@ -30,6 +30,7 @@ def trained_model(
         size: ``small``, of 0.9 million parameters, or ``tiny``, for tests.
         sequences: of 128 bytes, of the text that the model was trained on, to calibrate with.
         seed: of the pieces of text that are drawn, those to be judged by among them: these are of files not trained on.
+            The model is the same for all.
     """
     if size not in SIZES or symmetric not in ("yes", "no") or sequences < 1:
         raise Unsupported(f"size={size} symmetric={symmetric} sequences={sequences}: a size of {', '.join(SIZES)}; yes or no; "

@@ -36,6 +36,15 @@ def test_the_same_sizes_and_seed_give_the_same_layer():
     assert one.reference_loss > 0
 
 
+def test_gradients_are_all_that_is_seen_of_the_outputs():
+    few, many = (synthetic_layer(columns=64, rows=48, gradients=gradients) for gradients in (8, 50_000))
+    for name in ("weight", "input_hessian", "held_input_hessian", "held_output_hessian"):
+        assert torch.equal(getattr(few, name), getattr(many, name)), name
+    assert torch.linalg.matrix_rank(few.output_hessian.double(), rtol=1e-5) == 8
+    true = many.held_output_hessian
+    assert (many.output_hessian - true).norm() < 0.05 * true.norm() < (few.output_hessian - true).norm()
+
+
 def test_outliers_are_eight_times_as_large():
     plain, outliers = (synthetic_layer(columns=128, outliers=kind).weight for kind in ("no", "yes"))
     ratio = (outliers / plain)[outliers != plain]
@@ -44,7 +53,7 @@ def test_outliers_are_eight_times_as_large():
 
 
 def test_sizes_that_do_not_exist():
-    for wrong in ({"columns": 100}, {"spectrum": "flat"}, {"bits": 9}, {"outliers": "maybe"}):
+    for wrong in ({"columns": 100}, {"spectrum": "flat"}, {"bits": 9}, {"outliers": "maybe"}, {"gradients": 0}):
         with pytest.raises(Unsupported):
             synthetic_layer(**wrong)
     for wrong in ({"layer": "block7.q"}, {"group_size": 24}, {"size": "huge"}, {"bits": 0}):
