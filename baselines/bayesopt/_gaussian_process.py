@@ -15,7 +15,7 @@ with warnings.catch_warnings():
 LENGTHS, OUTPUTS, NOISES = (0.005, 2.0), (0.05, 20.0), (5e-4, 0.2)  # bounds of the hyperparameters
 FIRST = 0.5, 1.0, 0.005  # where the fit begins
 STEPS, RATE = 50, 0.1  # of Adam
-ALONE = 1000  # observations below which threads wait for each other longer than they work
+ALONE = 1000  # rows of a matrix below which threads wait for each other longer than they work
 DENSE = 2000  # observations up to which matrices are factored; beyond, GPyTorch iterates by conjugate gradients
 
 
@@ -69,7 +69,7 @@ class Fitted:
 
     def predict(self, queries: np.ndarray, *, observed: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation (m,) in the units of y, of the function or of what would be observed."""
-        with settings(self.seed, self.points), torch.no_grad():
+        with settings(self.seed, max(self.points, len(queries))), torch.no_grad():
             predicted = self.model(torch.from_numpy(queries))
             if observed:
                 predicted = self.model.likelihood(predicted)
@@ -78,7 +78,7 @@ class Fitted:
 
     def draws(self, queries: np.ndarray, count: int, rng: np.random.Generator, *, observed: bool = False) -> np.ndarray:
         """Values of ``count`` functions drawn from the posterior, (count, m), standardised; of observations, if asked for."""
-        with settings(self.seed, self.points), torch.no_grad():
+        with settings(self.seed, max(self.points, len(queries))), torch.no_grad():
             predicted = self.model(torch.from_numpy(queries))
             if observed:
                 predicted = self.model.likelihood(predicted)
@@ -88,10 +88,10 @@ class Fitted:
 
 
 @contextlib.contextmanager
-def settings(seed: int, points: int):
+def settings(seed: int, rows: int):
     """GPyTorch's switches as they are when nothing has turned them (botorch does), and a random state of its own.
 
-    Below `ALONE` points torch computes in one thread, which is several times faster.
+    Where no matrix has `ALONE` rows, those of points or of queries, torch computes in one thread, which is several times faster.
     """
     on, g, threads = True, gpytorch.settings, torch.get_num_threads()
     with (
@@ -101,7 +101,7 @@ def settings(seed: int, points: int):
     ):  # fmt: skip
         warnings.simplefilter("ignore")  # on jitter, and on points that are known already
         torch.random.manual_seed(seed)
-        torch.set_num_threads(1 if points < ALONE else threads)
+        torch.set_num_threads(1 if rows < ALONE else threads)
         try:
             yield
         finally:

@@ -40,12 +40,15 @@ class Peer:
         self.optimizer.tell(x, -y)
 
 
-_ABOUT = {"title": "TuRBO-ENN (ennbo)", "paper": "arXiv:2506.12818", "packages": ("ennbo",), "isolated": True}
+_ABOUT = {"paper": "arXiv:2506.12818", "packages": ("ennbo",), "isolated": True}
 
 
-@adapter(**_ABOUT)
+@adapter(title="TuRBO-ENN (ennbo, in a new trust region)", **_ABOUT)
 def propose(problem: Observations) -> Proposals:
-    """The next batch, of a new optimizer that is told everything at once; its trust region is as it begins.
+    """The next batch, of a new optimizer that is told everything at once.
+
+    Its trust region has the sides of a new one, 0.8 of the box's, whatever the problem's ``length``, which the library cannot be
+    told: it searches a larger region than the other entrants where theirs has shrunk.
 
     Raises:
         Unsupported: below the 2 d observations of the initial design, where its answer is a random point.
@@ -59,7 +62,7 @@ def propose(problem: Observations) -> Proposals:
     return Proposals(torch.from_numpy(np.ascontiguousarray(peer.ask(problem.batch))))
 
 
-@adapter(**_ABOUT)
+@adapter(title="TuRBO-ENN (ennbo)", **_ABOUT)
 def optimize(problem: BlackBox) -> Trace:
     """A whole run."""
     _on_cpu(problem.bounds)

@@ -15,12 +15,12 @@ MOST = {"tpe": 10_000, "gp": 300}  # observations; beyond, a proposal of the Gau
 class Study:
     """An Optuna study to ask and tell; lower values are better."""
 
-    def __init__(self, bounds: np.ndarray, sampler: str, seed: int):
+    def __init__(self, bounds: np.ndarray, sampler: str, noisy: bool, seed: int):
         self.space = {f"x{j}": optuna.distributions.FloatDistribution(*ends) for j, ends in enumerate(bounds.tolist())}
         made = {
             # For batches, the library advises a "constant liar": points that are still evaluated count as bad.
             "tpe": lambda: optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True),
-            "gp": lambda: optuna.samplers.GPSampler(seed=seed, deterministic_objective=False),
+            "gp": lambda: optuna.samplers.GPSampler(seed=seed, deterministic_objective=not noisy),
         }[sampler]()
         self.study = optuna.create_study(sampler=made)
         self.trials: list[optuna.Trial] = []
@@ -57,6 +57,6 @@ def optimize(problem: BlackBox, *, sampler: str = "tpe") -> Trace:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            return run(problem, Study(problem.bounds.double().numpy(), sampler, problem.seed))
+            return run(problem, Study(problem.bounds.double().numpy(), sampler, problem.noise > 0, problem.seed))
     finally:
         optuna.logging.set_verbosity(verbosity)

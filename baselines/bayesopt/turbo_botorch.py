@@ -22,10 +22,10 @@ with warnings.catch_warnings():
     from botorch.generation import MaxPosteriorSampling
     from botorch.models import SingleTaskGP
 
-ALONE = 1000  # observations below which threads wait for each other longer than they work
+ALONE = 1000  # rows of a matrix below which threads wait for each other longer than they work
 
 
-def fitted(unit: np.ndarray, y: np.ndarray, seed: int) -> SingleTaskGP:
+def fitted(unit: np.ndarray, y: np.ndarray) -> SingleTaskGP:
     """A process of ``-y``, standardised by the library, with a Matern-5/2 kernel and the recipe's bounds."""
     noise = gpytorch.constraints.Interval(1e-8, 1e-3)
     kernel = gpytorch.kernels.MaternKernel(
@@ -54,22 +54,23 @@ class TurboBoTorch(TrustRegion):
 
     def sides(self) -> np.ndarray:
         with _Alone(len(self.active_y), int(self.rng.integers(2**31))):
-            self._model = fitted(self.active_unit, self.active_y, 0)
+            self._model = fitted(self.active_unit, self.active_y)
         lengths = self._model.covar_module.base_kernel.lengthscale.detach().numpy()[0]
         return lengths / np.exp(np.log(lengths).mean())
 
     def choose(self, candidates: Candidates, count: int) -> np.ndarray:
         points = torch.from_numpy(candidates.points)
-        with _Alone(len(self.active_y), int(self.rng.integers(2**31))), torch.no_grad():
+        rows = max(len(self.active_y), len(points))  # the covariance of all candidates is factored
+        with _Alone(rows, int(self.rng.integers(2**31))), torch.no_grad():
             chosen = MaxPosteriorSampling(model=self._model, replacement=False)(points, num_samples=count)
         return torch.cdist(chosen, points).argmin(dim=1).numpy()
 
 
 class _Alone:
-    """GPyTorch as botorch sets it, with no bound on exact factors; one thread where points are few; a random state of its own."""
+    """GPyTorch as botorch sets it, with no bound on exact factors; one thread where rows are few; a random state of its own."""
 
-    def __init__(self, points: int, seed: int):
-        self.points, self.seed = points, seed
+    def __init__(self, rows: int, seed: int):
+        self.rows, self.seed = rows, seed
 
     def __enter__(self):
         self.threads = torch.get_num_threads()
@@ -80,7 +81,7 @@ class _Alone:
             part.__enter__()
         warnings.simplefilter("ignore")  # on jitter, and fits that are tried again
         torch.random.manual_seed(self.seed)
-        torch.set_num_threads(1 if self.points < ALONE else self.threads)
+        torch.set_num_threads(1 if self.rows < ALONE else self.threads)
 
     def __exit__(self, *error):
         torch.set_num_threads(self.threads)
@@ -120,9 +121,9 @@ def predict(problem: Regression) -> Predictions:
         (side.double().numpy() - bounds[:, 0]) / np.ptp(bounds, axis=1) for side in (problem.x, problem.test_x)
     )
     y = problem.y.double().numpy()
-    with _Alone(len(y), problem.seed), torch.no_grad():
-        with torch.enable_grad():
-            model = fitted(unit, y, problem.seed)
+    with _Alone(len(y), problem.seed):
+        model = fitted(unit, y)
+    with _Alone(max(len(y), len(queries)), problem.seed), torch.no_grad():
         predicted = model.posterior(torch.from_numpy(queries), observation_noise=True)
         size = float(np.abs(y).max()) or 1.0
         return Predictions(-size * predicted.mean[:, 0], size * predicted.variance[:, 0].sqrt())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from breakeven.baselines.bayesopt import cma_es, optuna_tpe, sobol, turbo_gp, turbo_zero
+from breakeven.baselines.bayesopt import _gaussian_process, cma_es, optuna_tpe, sobol, turbo_gp, turbo_zero
 from breakeven.baselines.bayesopt._gaussian_process import Fitted
 from breakeven.contract import Unsupported
 from breakeven.datasets.bayesopt.held_out import held_out
@@ -86,6 +86,44 @@ print(Fitted(x, x.sum(axis=1), 0).predict(x[:5] + 0.01)[0].tobytes().hex())
         for how in ("with", "without")
     ]
     assert answers[0] == answers[1] != ""
+
+
+def test_few_observations_are_fitted_in_one_thread_and_many_candidates_are_drawn_from_in_all(monkeypatch):
+    before, seen = torch.get_num_threads(), {}
+
+    def spy(module, name, what):
+        function = getattr(module, name)
+
+        def spied(*args, **options):
+            seen[what] = torch.get_num_threads()
+            return function(*args, **options)
+
+        monkeypatch.setattr(module, name, spied)
+
+    spy(sys.modules["linear_operator"].utils.cholesky, "psd_safe_cholesky", "draws")
+    spy(torch.optim.Adam, "step", "fit")
+    spy(_gaussian_process.Model, "forward", "last")
+    rng = np.random.default_rng(0)
+    unit = rng.random((30, 2))
+    try:
+        torch.set_num_threads(2)
+        fitted = Fitted(unit, unit.sum(axis=1), 0)
+        fitted.draws(rng.random((1100, 2)), 1, rng)
+        assert (seen["fit"], seen["draws"]) == (1, 2)
+        fitted.predict(rng.random((1100, 2)))
+        assert seen["last"] == 2
+        fitted.draws(rng.random((90, 2)), 1, rng)
+        assert seen["draws"] == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_the_process_of_optuna_is_told_whether_there_is_noise():
+    for noisy in (False, True):
+        study = optuna_tpe.Study(np.array([[0.0, 1.0]]), "gp", noisy, 0)
+        assert study.study.sampler._deterministic == (not noisy)
 
 
 def test_random_states_and_threads_are_left_alone():
