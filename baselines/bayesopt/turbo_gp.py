@@ -52,7 +52,8 @@ _ABOUT = {"title": "TuRBO", "paper": "arXiv:1910.01739", "packages": ("gpytorch"
 _VARIANTS = {
     "ucb": {"acquisition": "ucb"},
     "pareto": {"acquisition": "pareto"},
-    "as_published": {"noisy_draws": True, "success": "magnitude"},
+    "noisy_draws": {"noisy_draws": True},
+    "range": {"success": "range"},
 }
 
 
@@ -66,9 +67,13 @@ def propose(problem: Observations) -> Proposals:
 
 @adapter(**_ABOUT, variants=_VARIANTS)
 def optimize(
-    problem: BlackBox, *, acquisition: str = "thompson", noisy_draws: bool = False, success: str = "range"
+    problem: BlackBox, *, acquisition: str = "thompson", noisy_draws: bool = False, success: str = "magnitude"
 ) -> Trace:
-    """A whole run, with restarts."""
+    """A whole run, with restarts.
+
+    Args:
+        success: which improvements count, see `TrustRegion`.
+    """
     _on_cpu(problem.bounds)
     optimizer = TurboGP(
         problem.bounds.double().numpy(), acquisition=acquisition, noisy_draws=noisy_draws, success=success,

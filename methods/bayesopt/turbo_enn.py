@@ -176,12 +176,21 @@ def propose(problem: Observations, *, acquisition: str = "auto", fit: str = "pro
     return Proposals(torch.from_numpy(at_observations(optimizer, problem).ask(problem.batch)))
 
 
-@adapter(**_ABOUT, variants=_VARIANTS)
-def optimize(problem: BlackBox, *, acquisition: str = "auto", fit: str = "profile") -> Trace:
-    """A whole run, with restarts."""
+@adapter(**_ABOUT, variants=_VARIANTS | {"range": {"success": "range"}})
+def optimize(
+    problem: BlackBox, *, acquisition: str = "auto", fit: str = "profile", success: str = "magnitude"
+) -> Trace:
+    """A whole run, with restarts.
+
+    Args:
+        success: which improvements count, see `TrustRegion`.
+    """
     _on_cpu(problem.bounds)
-    bounds = problem.bounds.double().numpy()
-    return run(problem, TurboENN(bounds, acquisition=acquisition, fit=fit, noisy=problem.noise > 0, seed=problem.seed))
+    optimizer = TurboENN(
+        problem.bounds.double().numpy(), acquisition=acquisition, fit=fit, success=success, noisy=problem.noise > 0,
+        seed=problem.seed,
+    )  # fmt: skip
+    return run(problem, optimizer)
 
 
 @adapter(**_ABOUT, variants={"random_fit": {"fit": "random"}})

@@ -96,15 +96,23 @@ def test_failures_halve_the_length_until_a_new_region_begins():
 
 @pytest.mark.parametrize("offset", [0.0, 1e6, -1e6])
 def test_by_the_range_an_offset_changes_nothing(offset):
-    optimizer = told(First(UNIT, initial=2), [offset + 1, offset + 2], [offset + 0.9])
+    optimizer = told(First(UNIT, initial=2, success="range"), [offset + 1, offset + 2], [offset + 0.9])
     assert optimizer.successes == 1
     told(optimizer, [offset + 0.8999])
     assert optimizer.failures == 1
 
 
 def test_by_the_magnitude_an_offset_hides_successes_as_in_the_published_code():
-    optimizer = told(First(UNIT, initial=2, success="magnitude"), [1e6 + 1, 1e6 + 2], [1e6 + 0.1])
+    optimizer = told(First(UNIT, initial=2), [1e6 + 1, 1e6 + 2], [1e6 + 0.1])
     assert optimizer.failures == 1
+
+
+def test_by_the_range_large_first_values_hide_successes_and_by_the_magnitude_they_do_not():
+    published, by_range = (
+        told(First(UNIT, initial=2, success=rule), [1.0, 1e6], [0.5]) for rule in ("magnitude", "range")
+    )
+    assert (published.successes, by_range.failures) == (1, 1)
+    assert First(UNIT).success == "magnitude"
 
 
 def test_the_initial_design_is_no_success_and_is_a_latin_hypercube():
