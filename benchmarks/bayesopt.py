@@ -5,7 +5,8 @@ from breakeven.sweep import Grid, Sweep
 
 REGRET = Metric(
     "regret",
-    about="how far the best point found lies above the minimum, over the same of a random point",
+    about="how far the recommended point's value lies above the minimum, or above a floor where no minimum is known, "
+    "over the same of random points",
     best=0.0,
 )
 TIME_TO_TARGET = Metric(
@@ -14,7 +15,12 @@ TIME_TO_TARGET = Metric(
     about="evaluations until the target, at their cost, and the time that proposals took",
 )
 CRPS = Metric("crps", about="continuous ranked probability score over the spread of the true values")
-SEEDS = tuple(range(10))
+SEEDS = tuple(range(10, 20))  # tests use lower ones, and the success rule was chosen on 100 to 103
+
+# Random proposals have 0.5, give or take 0.14 where they are ten. TuRBO, TuRBO-ENN and its peer had at most 0.26 on the quick
+# profile's problems, a Sobol sequence 0.40 to 0.60. Known exception: of `observations` in 5 dimensions at 10,000 points, the best
+# lies in a bad part of the plateau, and every point of its region is over the limit.
+NO_BETTER_THAN_RANDOM = 0.35
 
 
 class Propose(Sweep):
@@ -26,6 +32,7 @@ class Propose(Sweep):
         question="How fast is the next batch proposed, at so many observations?",
         problem="Observations",
         axes=("dimension", "points"),
+        subject_to={"rank_among_random": NO_BETTER_THAN_RANDOM},
         baseline="turbo_gp",
     )
     quick = (Grid("observations", dimension=(20,), points=(30, 100, 300)),)
@@ -60,7 +67,7 @@ class Optimize(Sweep):
             evaluations=(200, 1000),
             seeds=SEEDS,
         ),
-        Grid("bbob", function=tuple(range(1, 25)), dimension=(20,), batch=(50,), evaluations=(1000,)),
+        Grid("bbob", function=tuple(range(1, 25)), dimension=(20,), batch=(50,), evaluations=(1000,), seeds=SEEDS[:3]),
         Grid("hyperparameters", model=("svm", "weighted_svm", "lasso"), seeds=SEEDS[:5]),
         Grid("lunar_lander", seeds=SEEDS[:5]),
     )

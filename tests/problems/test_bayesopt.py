@@ -9,9 +9,19 @@ import scipy.integrate
 import scipy.stats
 import torch
 
+from breakeven.benchmarks.bayesopt import NO_BETTER_THAN_RANDOM
 from breakeven.contract import BadInput
 from breakeven.problems import Wrong
-from breakeven.problems.bayesopt import BlackBox, Evaluations, Observations, Predictions, Proposals, Regression, Trace
+from breakeven.problems.bayesopt import (
+    LEAST_REGRET,
+    BlackBox,
+    Evaluations,
+    Observations,
+    Predictions,
+    Proposals,
+    Regression,
+    Trace,
+)
 
 UNIT = np.tile([0.0, 1.0], (2, 1))
 SOME = np.array([[0.1, 0.2], [0.5, 0.5], [0.9, 0.1]])
@@ -70,11 +80,36 @@ def test_other_dtypes_are_refused():
 @pytest.mark.parametrize(
     "changes",
     [{"budget": 0}, {"batch": 0}, {"noise": -1}, {"noise": math.inf}, {"cost": math.nan}, {"seed": -1},
-     {"target": 0.1, "best": math.nan}, {"target": 0.1, "best": 1.0}],
+     {"target": 0.1, "best": math.nan}, {"target": 0.1, "typical": math.nan}, {"best": -math.inf}],
 )  # fmt: skip
 def test_broken_black_boxes_are_refused(changes):
     with pytest.raises(BadInput, match=r"^bowl: "):
         box(**changes)
+
+
+@pytest.mark.parametrize("best", [0.5, 1.0])
+def test_a_best_value_that_is_not_below_the_typical_one_is_refused_with_a_target_and_without(best):
+    for target in (0.1, -math.inf):
+        with pytest.raises(BadInput, match=rf"bowl: best={best} is not below typical=0.5"):
+            box(best=best, target=target)
+
+
+def test_a_target_that_is_no_number_is_refused():
+    with pytest.raises(BadInput, match=r"target=nan; give a normalised regret, or -inf for none"):
+        box(target=math.nan)
+
+
+def test_either_reference_may_be_unknown():
+    for unknown in ("best", "typical"):
+        problem = box(**{unknown: math.nan})
+        assert math.isnan(problem.judge(spent(problem, SOME))["regret"])
+
+
+@pytest.mark.parametrize("best", [0.0, 1e-17, 0.1])
+def test_regrets_at_and_below_the_best_value_have_a_logarithm(best):
+    problem = box(best=best)  # the middle of SOME is the minimum, where the value is 0
+    assert problem.judge(spent(problem, SOME))["regret"] == LEAST_REGRET
+    assert problem.regret(0.0) <= 0
 
 
 def test_proposals_are_measured_by_the_truth():
@@ -101,6 +136,22 @@ def test_proposals_that_are_none_are_wrong(points, said):
         observed().judge(Predictions(torch.zeros(2), torch.ones(2)))
 
 
+def test_random_proposals_are_over_the_limit_and_those_near_the_best_point_are_not():
+    x = np.random.default_rng(0).random((100, 2))
+    problem = Observations.of("even", x, bowl(x), UNIT, batch=1000, function=bowl)
+    random = problem.judge(Proposals(torch.from_numpy(np.random.default_rng(1).random((1000, 2)))))
+    assert random["rank_among_random"] == pytest.approx(0.5, abs=0.05)
+    assert random["rank_among_random"] > NO_BETTER_THAN_RANDOM
+    near = problem.judge(Proposals(torch.from_numpy(0.5 + 0.1 * np.random.default_rng(1).random((1000, 2)))))
+    assert near["rank_among_random"] < 0.1
+
+
+def test_nothing_is_held_against_proposals_where_the_truth_is_not_known():
+    judged = observed(function=None).judge(Proposals(torch.tensor([[0.5, 0.4], [0.1, 0.2]], dtype=torch.float64)))
+    assert judged["rank_among_random"] == 0
+    assert math.isnan(judged["rank"])
+
+
 def spent(problem, points):
     evaluations = Evaluations(problem)
     for start in range(0, len(points), problem.batch):
@@ -112,7 +163,7 @@ def test_a_trace_is_measured_by_evaluating_anew():
     problem = box(cost=2.0)
     judged = problem.judge(spent(problem, np.vstack([SOME, SOME / 2])))
     assert judged["best_value"] == 0
-    assert judged["regret"] == 0
+    assert judged["regret"] == LEAST_REGRET
     assert judged["evaluations"] == 6
     assert judged["missed"] == 0
     assert judged["time_to_target"] == pytest.approx(12 + judged["proposal_seconds"])

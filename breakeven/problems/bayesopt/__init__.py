@@ -1,7 +1,8 @@
 """Minimising a function that is known only by its values at points of a box, at many observations.
 
-**Everything here is minimised**: a lower value is better, an improvement is a decrease, a regret is never negative but by
-rounding. Points are rows, in the user's units, within ``bounds``: (d, 2), lower and upper. Three questions can be asked:
+**Everything here is minimised**: a lower value is better, an improvement is a decrease, and a regret counts from the least
+value, or from a floor where that is not known. Points are rows, in the user's units, within ``bounds``: (d, 2), lower and upper.
+Three questions can be asked:
 
 - `Observations`: where to evaluate next? -> `Proposals`;
 - `BlackBox`: what is the least value that can be found within a budget? -> `Trace`;
@@ -31,6 +32,10 @@ AGREES = 1e-7
 """By how much an observed value may differ from what the judge computes, over 1 + its size: values of a batch are summed in
 another order than those of single points."""
 
+LEAST_REGRET = 1e-12
+"""What the judge reports for regrets below it: at the minimum, rounding makes them 0 or negative, which have no ratios."""
+
+_RANDOM = 1000  # points that proposals are compared with
 _REEVALUATED = 32  # evaluations of a trace that the judge repeats, besides those that decide
 _CERTAIN = 1e-9  # a predicted deviation below this share of the spread counts as this share: no density is infinite
 _Z90 = 1.6448536269514722  # 90 % of a normal distribution lie within so many deviations
@@ -78,6 +83,8 @@ class Observations(Problem):
         - ``improvement``: by how much the best proposal lies below the best observed point, in true values, over the
           standard deviation of y; negative where it is worse; NaN where the truth is not known.
         - ``rank``: the median share of observed points that are truly better than a proposal; NaN likewise.
+        - ``rank_among_random``: the median share of a thousand random points of the box that are truly better than a proposal,
+          0.5 for random proposals; 0 where the truth is not known, since nothing is then known against them.
         """
         if not isinstance(solution, Proposals):
             raise Wrong(f"a {type(solution).__name__} is no Proposals")
@@ -87,12 +94,16 @@ class Observations(Problem):
         observed = {row.tobytes() for row in _float64(self.x)}
         judged = {"repeated": float(sum(row.tobytes() in observed for row in points + 0.0))}
         if self.function is None:
-            return judged | {"improvement": math.nan, "rank": math.nan}
+            return judged | {"improvement": math.nan, "rank": math.nan, "rank_among_random": 0.0}
         proposed, before = self.function(points), np.sort(self.function(_float64(self.x)))
+        box = _float64(self.bounds)
+        unit = np.random.default_rng([self.seed, 2]).random((_RANDOM, len(box)))
+        random = np.sort(self.function(box[:, 0] + unit * (box[:, 1] - box[:, 0])))
         scale = float(np.std(_float64(self.y))) or 1.0
         return judged | {
             "improvement": float((before[0] - proposed.min()) / scale),
             "rank": float(np.median(np.searchsorted(before, proposed)) / len(before)),
+            "rank_among_random": float(np.median(np.searchsorted(random, proposed)) / len(random)),
         }
 
     @classmethod
@@ -141,7 +152,8 @@ class Proposals(Solution):
 class BlackBox(Problem):
     """A function to be minimised within a budget of evaluations, which are made through `Evaluations` alone.
 
-    Raises `BadInput` for bounds that are reversed, equal or infinite, and for numbers that are out of range.
+    Raises `BadInput` for bounds that are reversed, equal or infinite, for numbers that are out of range, and for a ``best`` that
+    is not below ``typical`` where both are known.
     """
 
     name: str
@@ -150,8 +162,8 @@ class BlackBox(Problem):
     budget: int  # evaluations
     batch: int  # points that are evaluated before their values are known
     noise: float  # standard deviation of the normal noise of an observation
-    best: float  # the least value, or the best one known; NaN where none is
-    typical: float  # the mean value of random points, against which a regret is measured
+    best: float  # from which regrets count: the least value, or a floor that may not be reached; NaN for neither
+    typical: float  # the mean value of random points, against which a regret is measured; NaN where it is not known
     target: float  # a normalised regret at which the search ends; -inf for none
     cost: float  # seconds that one evaluation would take
     seed: int
@@ -163,9 +175,20 @@ class BlackBox(Problem):
         for field in ("noise", "cost"):
             if not 0 <= getattr(self, field) < math.inf:
                 raise BadInput(f"{self.name}: {field}={getattr(self, field)}; give a number that is not negative")
-        if self.target > -math.inf and not self.best < self.typical:
+        for field in ("best", "typical"):
+            if math.isinf(getattr(self, field)):
+                raise BadInput(
+                    f"{self.name}: {field}={getattr(self, field)}; give a finite number, or NaN if it is not known"
+                )
+        if self.best >= self.typical:
             raise BadInput(
-                f"{self.name}: a target needs a best value ({self.best}) below the typical one ({self.typical})"
+                f"{self.name}: best={self.best} is not below typical={self.typical}; regrets are measured between them"
+            )
+        if math.isnan(self.target):
+            raise BadInput(f"{self.name}: target=nan; give a normalised regret, or -inf for none")
+        if self.target > -math.inf and math.isnan(self.best + self.typical):
+            raise BadInput(
+                f"{self.name}: target={self.target} is a regret, which needs best={self.best} and typical={self.typical}"
             )
 
     @property
@@ -177,7 +200,7 @@ class BlackBox(Problem):
                 "cost": self.cost}  # fmt: skip
 
     def regret(self, values):
-        """Normalised: 0 at the best value, 1 at that of a typical random point; NaN where no best value is known."""
+        """Normalised: 0 at ``best``, 1 at the mean value of random points; NaN where either is not known."""
         return (values - self.best) / (self.typical - self.best)
 
     def noise_of(self, evaluations: int) -> np.ndarray:
@@ -187,7 +210,8 @@ class BlackBox(Problem):
     def judge(self, solution: "Trace") -> dict[str, float]:
         """Evaluate the recommended point anew, without noise; `Wrong` for a trace that this problem cannot have given.
 
-        - ``best_value``: the function at the recommended point. ``regret``: its normalised regret (`regret`).
+        - ``best_value``: the function at the recommended point. ``regret``: its normalised regret (`regret`), at least
+          `LEAST_REGRET`.
         - ``evaluations``: how many were made.
         - ``proposal_seconds``: what passed outside of the function, until the last evaluation.
         - ``time_to_target``: seconds until a point reached the target, with ``cost`` for each evaluation up to it; where none
@@ -214,7 +238,7 @@ class BlackBox(Problem):
         missed = max(0.0, float(np.nanmin(regrets)) - self.target) if self.target > -math.inf else 0.0
         return {
             "best_value": recommended,
-            "regret": float(self.regret(recommended)),
+            "regret": float(np.maximum(self.regret(recommended), LEAST_REGRET)),  # NaN remains
             "evaluations": float(len(points)),
             "proposal_seconds": float(waited[-1]),
             "time_to_target": float(waited[end] + (end + 1) * self.cost),
