@@ -177,7 +177,8 @@ def test_a_new_adapter_appears_everywhere_without_touching_anything_else(new_ada
     )  # fmt: skip
     assert "written_by_the_tests is not written yet" in said
     breakeven("site", "--results", str(tmp_path), "-o", str(tmp_path / "site"))
-    assert "written_by_the_tests is not written yet" in (tmp_path / "site" / "index.html").read_text()
+    page = tmp_path / "site" / "contests" / "lp-strong_branching.html"
+    assert "written_by_the_tests is not written yet" in page.read_text()
     assert "is not written yet" in breakeven("check", "lp/written_by_the_tests")
 
 
