@@ -12,6 +12,7 @@ import torch
 from breakeven.contract import BadInput, Unsupported
 from breakeven.datasets.gromov_wasserstein.blobs import blobs
 from breakeven.datasets.gromov_wasserstein.noisy_pairs import noisy_pairs
+from breakeven.datasets.gromov_wasserstein.symmetric import symmetric as symmetric_shape
 from breakeven.methods.gromov_wasserstein import srgw
 from breakeven.methods.gromov_wasserstein.kernels import masked
 from breakeven.methods.gromov_wasserstein.kernels.masked_descent import ROUNDING, spaces
@@ -185,6 +186,12 @@ def test_masks_are_low_on_the_costs_that_are_wrong():
     of_y = states[-1].masks[1][np.ix_(to, to)]
     assert wrong.sum() > 50
     assert of_y[wrong].max() < 0.5 < of_y[x == y[np.ix_(to, to)]].min()
+
+
+def test_points_that_are_all_alike_are_not_told_apart_by_rounding():
+    x, y = spaces(symmetric_shape(shape="icosahedron", points=12, seed=3))
+    start = masked.profile_start(x.powers[1], x.weights, y.powers[1], y.weights, 0)
+    assert start * 144 == pytest.approx(np.ones((12, 12)), abs=0.02)
 
 
 def test_without_masks_it_stands_still_where_pot_does():

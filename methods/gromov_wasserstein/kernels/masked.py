@@ -15,6 +15,7 @@ _LOWEST = 1e-100
 # as this much, so that they may come back.
 SWEEPS = 30  # of Sinkhorn's iteration in a proximal step, which starts near to its end
 SHARPNESS, SHAKING = 30.0, 0.01  # of a start by profiles
+_SAME = 1e-9  # gaps below this are rounding: costs have a mean square of 1
 _LEVELS = 40  # of a distribution of costs: enough to tell points apart, at a cost of n x m x 40
 
 
@@ -100,7 +101,7 @@ def profile_start(
     gap = profile_gap(x_costs, x_weights, y_costs, y_weights)
     unit = quantile(gap, np.outer(x_weights, y_weights), 0.5)
     shaking = SHAKING * np.random.default_rng(seed).random(gap.shape)
-    return scaled(shaking - SHARPNESS * gap / (unit or 1.0), x_weights, y_weights, 200)
+    return scaled(shaking - SHARPNESS * gap / max(unit, _SAME), x_weights, y_weights, 200)
 
 
 def _profiles(costs: np.ndarray, weights: np.ndarray) -> np.ndarray:
