@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from breakeven.contract import BadInput
 from breakeven.problems import Wrong, lp
-from breakeven.problems.lp import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, LPBatch, LPSolution
+from breakeven.problems.lp import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, LPBatch, LPSolution, judge
 
 PROBES = LPBatch.probes()
 INF = math.inf
@@ -159,7 +159,7 @@ def test_blocks_do_not_change_the_verdict(monkeypatch):
     problem = PROBES["planted_optimum"]
     solution = solved(problem)
     whole = problem.judge(solution)
-    monkeypatch.setattr(lp, "_BLOCK", 1)
+    monkeypatch.setattr(judge, "_BLOCK", 1)
     assert problem.judge(solution) == pytest.approx(whole, rel=1e-12, abs=1e-15)
 
 
