@@ -46,6 +46,8 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
     """
     if problem.matrix.device.type != "cpu":
         raise Unsupported("the CUDA kernels of batched PDHG are not complete yet; use the CPU")
+    if problem.child_objective is not None or problem.child_row_lower is not None:
+        raise Unsupported("children that have their own objectives or row bounds are not taken yet")
     node = Node(problem)
     if node.left.size:
         with np.errstate(all="ignore"):  # the lane of a child that has ended runs off unseen

@@ -26,17 +26,22 @@ def child_bounds(problem, child):
     return bounds.numpy()
 
 
+def of_child(problem, name, child):
+    own = getattr(problem, f"child_{name}")
+    return (getattr(problem, name) if own is None else own[:, child]).numpy()
+
+
 def by_scipy(problem, child):
     """Objective (+-inf as in `reference`), x and y of a child."""
     bounds = child_bounds(problem, child)
     matrix = problem.matrix.to_dense().numpy()
     if (bounds[:, 0] > bounds[:, 1]).any():
         return INF, np.zeros(matrix.shape[1]), np.zeros(matrix.shape[0])
-    sides = np.concatenate([problem.row_upper.numpy(), -problem.row_lower.numpy()])
+    sides = np.concatenate([of_child(problem, "row_upper", child), -of_child(problem, "row_lower", child)])
     finite = np.isfinite(sides)
     both = np.concatenate([matrix, -matrix])
     answer = scipy.optimize.linprog(
-        problem.objective.numpy(), both[finite], sides[finite], bounds=bounds, options={"presolve": False}
+        of_child(problem, "objective", child), both[finite], sides[finite], bounds=bounds, options={"presolve": False}
     )
     price = np.zeros(len(sides))
     if answer.status == 0:
@@ -63,9 +68,7 @@ def solved(problem):
 
 def one_child(name, child):
     """A probe with only one of its children."""
-    problem = PROBES[name]
-    fields = ("branch_variable", "branch_lower", "branch_upper", "reference")
-    return dataclasses.replace(problem, **{field: getattr(problem, field)[child : child + 1] for field in fields})
+    return PROBES[name].children([child])
 
 
 def claim(problem, status, x=None, y=None, dual_bound=-INF):
@@ -89,6 +92,7 @@ def test_parents_of_probes_are_optimal_and_basic(name):
     itself = dataclasses.replace(
         one_child(name, 0), branch_lower=problem.lower[problem.branch_variable[:1]],
         branch_upper=problem.upper[problem.branch_variable[:1]], reference=torch.full((1,), math.nan).double(),
+        child_objective=None, child_row_lower=None, child_row_upper=None,
     )  # fmt: skip
     judged = itself.judge(claim(itself, OPTIMAL, problem.parent_x.tolist(), problem.parent_y.tolist()))
     assert judged["relative_kkt"] < 1e-14
@@ -271,6 +275,63 @@ def test_safe_bound_uses_bounds_that_rows_imply():
     assert lp.safe_dual_bound(problem, torch.tensor([[-0.5]]).double()) == pytest.approx(-5.5)
 
 
+# --- which variable to branch on
+
+
+def two_variables():
+    """x = (0.5, 0.5) at the root, of value -1.25; branching on the second variable gains more on both sides."""
+    return lp._probe(
+        LPBatch, "two_variables", matrix=[[2, 0], [0, 2]], rows=[(-INF, 1), (-INF, 1)], objective=[-0.5, -2],
+        columns=[(0, 1), (0, 1)], x=[0.5, 0.5], y=[-0.25, -1], basis=([1, 1], [2, 2]),
+        children=[(0, 0, 0, -1.0), (0, 1, 1, INF), (1, 0, 0, -0.25), (1, 1, 1, INF)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reference", "bound", "rank"),
+    [
+        ([-1.0, -1.1, -0.25, -1.0], [-1.0, -1.1, -0.25, -1.0], 0),  # gains 0.25 * 0.15 and 1 * 0.25
+        ([-1.0, -1.1, -0.25, -1.0], [-1.0, -1.1, -1.25, -1.25], 1),  # nothing known of the better one
+        ([-1.0, -1.1, -0.25, -1.0], [-INF, -INF, -INF, -INF], 1),  # a tie: the worst of them
+        ([-1.0, -1.1, -1.0, -1.1], [-1.0, -1.2, -1.25, -1.25], 0),  # both are as good
+        ([-1.0, INF, -0.25, -1.0], [-1.0, INF, -0.25, -1.0], 0),  # an infeasible child is worth everything
+        ([-1.0, INF, -0.25, -1.0], [-1.0, -1.0, -0.25, -1.0], 1),
+        ([-1.0, -1.1, -0.25, math.nan], [-1.0, -1.1, -0.25, -1.0], math.nan),  # one variable left
+    ],
+)
+def test_score_rank_in_closed_form(reference, bound, rank):
+    problem = dataclasses.replace(two_variables(), reference=torch.tensor(reference, dtype=torch.float64))
+    assert lp.score_rank(problem, np.array(bound)) == pytest.approx(rank, nan_ok=True)
+
+
+def test_the_score_is_of_what_is_proven_not_of_what_is_claimed():
+    problem = dataclasses.replace(two_variables(), reference=torch.tensor([-1.0, -1.1, -0.25, -1.0]).double())
+    y = torch.tensor([[-0.25, -1.0]] * 4).double().T
+    claimed = LPSolution(
+        x=torch.zeros(2, 4).double(), y=y, status=torch.zeros(4, dtype=torch.int8),
+        dual_bound=torch.tensor([-1.2, -1.2, -0.25, -1.0]).double(), iterations=torch.zeros(4, dtype=torch.int64),
+    )  # fmt: skip
+    assert problem.judge(claimed)["score_rank"] == 1  # these duals prove what the parent had, which is a tie
+    better = dataclasses.replace(claimed, y=torch.tensor([[-0.25, -1], [-0.25, -1], [-0.25, 0], [-0.25, 0]]).double().T)
+    assert problem.judge(better)["score_rank"] == 0
+
+
+def test_children_with_their_own_objectives_have_no_score():
+    problem = PROBES["own_objectives"]
+    assert math.isnan(problem.judge(solved(problem))["score_rank"])
+
+
+def test_some_children_are_judged_like_all():
+    for name in ("own_objectives", "own_rows", "own_objectives_and_rows"):
+        problem = PROBES[name]
+        proven = lp.safe_dual_bound(problem, torch.ones(1, len(problem.reference)).double())
+        for child in range(len(problem.reference)):
+            one = problem.children(torch.tensor([child]))
+            # Implied bounds hold for all children of a batch, so that fewer children may have tighter ones.
+            assert lp.safe_dual_bound(one, torch.ones(1, 1).double()) >= proven[child]
+            assert by_scipy(one, 0)[0] == pytest.approx(by_scipy(problem, child)[0])
+
+
 # --- broken answers and broken problems
 
 
@@ -336,6 +397,14 @@ def test_broken_numbers(field, value, reason):
         ({"matrix": torch.eye(2).double()}, "give a CSR matrix"),
         ({"matrix": lp.sparse_matrix(np.array([[1.0, INF], [0, 1]]))}, r"matrix entry \[1\] is NaN or infinite"),
         ({"matrix": lp.sparse_matrix(np.zeros((2, 0)))}, "has no variables"),
+        ({"child_objective": torch.zeros(2, 3).double()}, r"child_objective is \(2, 3\); it must be a tensor of shape \(2, 4\)"),
+        ({"child_objective": torch.full((2, 4), math.nan).double()}, r"child_objective \[0, 0\] is NaN"),
+        ({"child_objective": torch.zeros(2, 4)}, "child_objective is torch.float32"),
+        ({"child_row_lower": torch.zeros(2, 4).double()}, "come together"),
+        (
+            {"child_row_lower": torch.ones(2, 4).double(), "child_row_upper": torch.zeros(2, 4).double()},
+            r"child_row_lower \[0, 0\] is above",
+        ),
         ({"matrix": lp.sparse_matrix(np.eye(2, dtype=np.float32))}, "objective is torch.float64; it must be torch.float32"),
         ({"objective": torch.zeros(3).double()}, r"objective has shape \(3,\); it must be \(n,\) = \(2,\)"),
         ({"objective": torch.zeros(2)}, "objective is torch.float32; it must be torch.float64"),
@@ -391,12 +460,15 @@ def small_lps(draw, boxed=True):
         j, (low, high) = draw(st.integers(0, columns - 1)), interval(False)
         return j, *(min(max(end, boxes[j][0]), boxes[j][1]) for end in (low, high)), math.nan
 
+    own = draw(st.sampled_from(("bounds", "objectives", "rows", "both")))
     return lp._probe(
         LPBatch, "small", matrix=matrix, rows=[interval(True) for _ in range(rows)],
         objective=draw(st.lists(whole, min_size=columns, max_size=columns)),
         columns=boxes,
         children=[child() for _ in range(children)],
         x=[0] * columns, y=[0] * rows, basis=([1] * columns, [1] * rows), offset=float(draw(whole)),
+        objectives=[[draw(whole) for _ in range(columns)] for _ in range(children)] if own in ("objectives", "both") else None,
+        own_rows=[[interval(True) for _ in range(rows)] for _ in range(children)] if own in ("rows", "both") else None,
     )  # fmt: skip
 
 
@@ -418,7 +490,9 @@ def test_safe_bound_is_below_the_exact_one_and_close(data):
     for child in range(len(bound)):
         exact, size = Fraction(problem.offset), abs(problem.offset)
         price = [Fraction(value) for value in y[:, child].tolist()]
-        for i, (low, high) in enumerate(zip(problem.row_lower.tolist(), problem.row_upper.tolist(), strict=True)):
+        rows = (of_child(problem, name, child).tolist() for name in ("row_lower", "row_upper"))
+        objective = of_child(problem, "objective", child)
+        for i, (low, high) in enumerate(zip(*rows, strict=True)):
             side = low if price[i] > 0 else high
             if math.isinf(side):
                 price[i] = Fraction(0)
@@ -426,9 +500,7 @@ def test_safe_bound_is_below_the_exact_one_and_close(data):
                 exact += price[i] * Fraction(side)
                 size += float(abs(price[i] * Fraction(side)))
         for j, (low, high) in enumerate(child_bounds(problem, child).tolist()):
-            reduced = Fraction(problem.objective[j].item()) - sum(
-                price[i] * int(matrix[i][j]) for i in range(len(price))
-            )
+            reduced = Fraction(objective[j].item()) - sum(price[i] * int(matrix[i][j]) for i in range(len(price)))
             exact += reduced * Fraction(low if reduced > 0 else high)
             size += float(sum(abs(price[i] * int(matrix[i][j])) for i in range(len(price))) + 5) * 11
         assert Fraction(bound[child].item()) <= exact

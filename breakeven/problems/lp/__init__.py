@@ -24,6 +24,7 @@ from breakeven.problems.lp.judge import (
     float64,
     ray_margin,
     safe_dual_bound,
+    score_rank,
 )
 from breakeven.problems.lp.probes import PROBES, _planted, _probe
 from breakeven.problems.lp.sparse import sparse_matrix
@@ -42,6 +43,7 @@ __all__ = [
     "farkas_margin",
     "ray_margin",
     "safe_dual_bound",
+    "score_rank",
     "sparse_matrix",
 ]
 
@@ -50,10 +52,15 @@ __all__ = [
 class LPBatch(Problem):
     """A parent LP and ``batch`` children, each of which replaces both bounds of one variable.
 
+    A child may also have its own objective and its own row bounds, where ``child_objective`` or both of ``child_row_lower``
+    and ``child_row_upper`` are given. One that changes no bound names any variable, with that variable's own bounds.
+
     Shapes: m rows, n columns, B children. All floating-point tensors share one dtype; indices are int64.
     The parent's optimum comes with the problem, since a branch-and-bound node has it at hand: every entrant may start
-    from it. A child's bounds may cross, which makes it infeasible; the parent's may not. Raises `BadInput` for anything
-    else that is not such an LP: no children, NaN, infinite coefficients, wrong shapes, dtypes or devices.
+    from it. Where it is not known, the point is zero, or the bound that is nearest, the duals are zero, and the basis is that
+    of the slacks (`starts_from_slacks`). A child's variable bounds may cross, which makes it infeasible; its row bounds and
+    the parent's bounds may not. Raises `BadInput` for anything else that is not such an LP: no children, NaN, infinite
+    coefficients, wrong shapes, dtypes or devices.
     """
 
     name: str
@@ -76,10 +83,26 @@ class LPBatch(Problem):
     reference: (
         torch.Tensor
     )  # (B,) exact optimal objective by a cold solve: +inf infeasible, -inf unbounded, NaN not computed
+    child_objective: torch.Tensor | None = None  # (n, B), in place of `objective`
+    child_row_lower: torch.Tensor | None = None  # (m, B), in place of `row_lower`
+    child_row_upper: torch.Tensor | None = None  # (m, B)
 
     def __post_init__(self):
         check_form(self)
         check_values(self)
+
+    @property
+    def starts_from_slacks(self) -> bool:
+        """Whether no optimum of the parent is known: its basis is that of the slacks."""
+        return not (self.parent_column_basis == 1).any()
+
+    def children(self, chosen) -> typing.Self:
+        """The problem with those children alone; ``chosen`` is whatever indexes a tensor (B,): numbers, a mask, a slice."""
+        of_children = ("branch_variable", "branch_lower", "branch_upper", "reference")
+        own = ("child_objective", "child_row_lower", "child_row_upper")
+        changed = {name: getattr(self, name)[chosen] for name in of_children}
+        changed |= {name: getattr(self, name)[:, chosen] for name in own if getattr(self, name) is not None}
+        return dataclasses.replace(self, **changed)
 
     def features(self) -> Mapping[str, float | str]:
         rows, columns = self.matrix.shape
@@ -108,6 +131,8 @@ class LPBatch(Problem):
           prove nothing.
         - ``unsolved``: the share of children that were given up. ``status_errors``: children whose status contradicts
           their reference.
+        - ``score_rank``: how many variables would have been better to branch on than the one that the proven bounds speak
+          for (`score_rank`); NaN where that is no question.
         """
         check_solution(self, solution)
         arrays = Arrays(self)
@@ -135,6 +160,7 @@ class LPBatch(Problem):
             "bound_error": float(np.median(error)) if finite.any() else math.nan,
             "unsolved": float(np.mean(status == LIMIT)),
             "status_errors": float(np.sum(known & (status != LIMIT) & (status != true_status))),
+            "score_rank": score_rank(self, np.where((status == INFEASIBLE) & (proven > PROOF_MARGIN), math.inf, bound)),
         }
 
     @classmethod

@@ -43,6 +43,19 @@ def check_form(problem: "LPBatch") -> None:
             raise BadInput(f"{name}: {field} is {value.dtype}; it must be {dtype}, as the matrix is {matrix.dtype}")
         if value.device != matrix.device:
             raise BadInput(f"{name}: {field} is on {value.device}, the matrix on {matrix.device}; use one device")
+    for field, length in (("child_objective", columns), ("child_row_lower", rows), ("child_row_upper", rows)):
+        value = getattr(problem, field)
+        if value is None:
+            continue
+        if not isinstance(value, torch.Tensor) or tuple(value.shape) != (length, children):
+            what = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise BadInput(f"{name}: {field} is {what}; it must be a tensor of shape {(length, children)}, or None")
+        if value.dtype != matrix.dtype or value.device != matrix.device:
+            raise BadInput(
+                f"{name}: {field} is {value.dtype} on {value.device}; the matrix is {matrix.dtype} on {matrix.device}"
+            )
+    if (problem.child_row_lower is None) != (problem.child_row_upper is None):
+        raise BadInput(f"{name}: child_row_lower and child_row_upper come together; give both or neither")
     if not math.isfinite(problem.offset):
         raise BadInput(f"{name}: offset is {problem.offset}; give a finite number")
 
@@ -94,9 +107,18 @@ def check_values(problem: "LPBatch") -> None:
         ),
         ("parent_row_basis", (p.parent_row_basis < 0) | (p.parent_row_basis > 4), "is no basis code; use 0..4"),
     ]
+    if p.child_objective is not None:
+        rules.append(("child_objective", ~torch.isfinite(p.child_objective), f"is NaN or infinite; {finite}"))
+    if p.child_row_lower is not None:
+        low, high = p.child_row_lower, p.child_row_upper
+        rules += [
+            ("child_row_lower", low.isnan() | (low == inf), "is NaN or +inf; use -inf for no bound"),
+            ("child_row_upper", high.isnan() | (high == -inf), "is NaN or -inf; use inf for no bound"),
+            ("child_row_lower", low > high, "is above child_row_upper: no x can be between; correct one of the two"),
+        ]
     if torch.stack([broken.any() for _, broken, _ in rules]).any():
         field, broken, message = next(rule for rule in rules if rule[1].any())
-        where = int(broken.nonzero()[0])
+        where = ", ".join(str(index) for index in broken.nonzero()[0].tolist())
         raise BadInput(f"{p.name}: {field}{' entry' if field == 'matrix' else ''} [{where}] {message}")
 
 

@@ -87,6 +87,25 @@ PROBES: dict[str, dict] = {
         "children": [(0, 0, 1, 5.000001), (0, 2, _INF, _INF)],
         "x": [1.5, 0, 0], "y": [1e-12, 0], "basis": ([1, 0, 0], [0, 1]),
     },
+    "own_objectives": {  # each way along both axes, and along the edge x + y = 4
+        "matrix": [[1, 1]], "rows": [(-_INF, 4)], "objective": [0, 0], "columns": [(0, 3), (-1, 3)],
+        "children": [(0, 0, 3, 0), (0, 0, 3, -3), (0, 0, 3, -1), (0, 0, 3, -3), (0, 0, 3, -4), (1, 2, 2, -2)],
+        "x": [0, -1], "y": [0], "basis": ([0, 0], [1]),
+        "objectives": [[1, 0], [-1, 0], [0, 1], [0, -1], [-1, -1], [-1, 0]],
+    },
+    "own_rows": {  # x + y >= 1, 5, 9 (more than there is), and = 2; then no row at all
+        "matrix": [[1, 1]], "rows": [(1.5, _INF)], "objective": [1, 2], "columns": [(0, 4), (0, 4)],
+        "children": [(0, 0, 4, 1), (0, 0, 4, 6), (0, 0, 4, _INF), (0, 0, 1, 3), (1, 1, 4, 2)],
+        "x": [1.5, 0], "y": [1], "basis": ([1, 0], [0]),
+        "own_rows": [[(1, _INF)], [(5, _INF)], [(9, _INF)], [(2, 2)], [(-_INF, _INF)]],
+    },
+    "own_objectives_and_rows": {  # x - y <= b: without a bound on y, x can grow for ever unless its cost forbids it
+        "matrix": [[1, -1]], "rows": [(-_INF, 1)], "objective": [1, 1], "columns": [(0, _INF), (0, _INF)],
+        "children": [(1, 0, _INF, -_INF), (1, 0, _INF, 0), (1, 0, 2, -4), (0, 3, _INF, 5)],
+        "x": [0, 0], "y": [0], "basis": ([0, 0], [1]),
+        "objectives": [[-1, 0.5], [1, -0.5], [-1, 0], [1, 1]],
+        "own_rows": [[(-_INF, 2)], [(0, 2)], [(-_INF, 2)], [(-_INF, 1)]], "offset": 0.0,
+    },
     "same_child_twice": {
         "matrix": [[1, 1]], "rows": [(1.5, _INF)], "objective": [1, 3], "columns": [(0, _INF), (0, _INF)],
         "children": [(0, 0, 1, 2.5), (0, 0, 1, 2.5)], "x": [1.5, 0], "y": [1], "basis": ([1, 0], [0]),
@@ -94,7 +113,22 @@ PROBES: dict[str, dict] = {
 }  # fmt: skip
 
 
-def _probe(cls, name: str, *, matrix, rows, objective, columns, children, x, y, basis, offset=0.0) -> "LPBatch":
+def _probe(
+    cls,
+    name: str,
+    *,
+    matrix,
+    rows,
+    objective,
+    columns,
+    children,
+    x,
+    y,
+    basis,
+    offset=0.0,
+    objectives=None,
+    own_rows=None,
+) -> "LPBatch":
     def vector(values, dtype=torch.float64):
         return torch.tensor(values, dtype=dtype)
 
@@ -115,6 +149,13 @@ def _probe(cls, name: str, *, matrix, rows, objective, columns, children, x, y, 
         parent_column_basis=vector(basis[0], torch.int8),
         parent_row_basis=vector(basis[1], torch.int8),
         reference=vector([child[3] for child in children]),
+        child_objective=None if objectives is None else vector(objectives).T.contiguous(),
+        child_row_lower=None
+        if own_rows is None
+        else vector([[low for low, _ in sides] for sides in own_rows]).T.contiguous(),
+        child_row_upper=None
+        if own_rows is None
+        else vector([[high for _, high in sides] for sides in own_rows]).T.contiguous(),
     )
 
 
