@@ -4,7 +4,8 @@ import numpy as np
 import scipy.sparse
 
 from breakeven.contract import BadInput, dataset
-from breakeven.datasets.lp._strong_branching import Model, branch
+from breakeven.datasets.lp._models import Model
+from breakeven.datasets.lp._questions import ask
 from breakeven.problems.lp import LPBatch
 
 CAPACITY_RATIO = 5.0
@@ -12,7 +13,9 @@ CAPACITY_RATIO = 5.0
 
 
 @dataset(title="Capacitated facility location", packages=("highspy",))
-def facility_location(*, facilities: int = 30, customers: int = 100, batch: int = 32, seed: int = 0) -> LPBatch:
+def facility_location(
+    *, facilities: int = 30, customers: int = 100, batch: int = 32, question: str = "branching", seed: int = 0
+) -> LPBatch:
     """The strong formulation: every customer's share from a facility is at most the facility's opening.
 
     ``min sum t_ij x_ij + sum f_j y_j; sum_j x_ij = 1; sum_i d_i x_ij <= s_j y_j; x_ij <= y_j; 0 <= x, y <= 1``, y integer.
@@ -26,9 +29,10 @@ def facility_location(*, facilities: int = 30, customers: int = 100, batch: int 
     Args:
         facilities: at least 2.
         customers: at least 1.
-        batch: children, up to twice the number of facilities that are partly open at the root: about as many as there are
-            facilities, and for some small instances none.
-        seed: of the instance, and of the order of its children.
+        batch: children; of ``branching`` up to twice the number of facilities that are partly open at the root: about as many
+            as there are facilities, and for some small instances none.
+        question: what is asked of it: ``branching``, ``tightening``, ``scenarios`` or ``single`` (`ask`).
+        seed: of the instance, and of its children.
     """
     if facilities < 2 or customers < 1:
         raise BadInput(
@@ -65,4 +69,4 @@ def facility_location(*, facilities: int = 30, customers: int = 100, batch: int 
         upper=np.ones(columns),
         integer=np.arange(columns) >= pairs,
     )
-    return branch(model, batch=batch, seed=seed)
+    return ask(question, model, batch=batch, seed=seed)

@@ -4,14 +4,15 @@ import numpy as np
 import scipy.sparse
 
 from breakeven.contract import BadInput, dataset
-from breakeven.datasets.lp._strong_branching import Model, branch
+from breakeven.datasets.lp._models import Model
+from breakeven.datasets.lp._questions import ask
 from breakeven.problems.lp import LPBatch
 
 DENSITY = 0.05
 
 
 @dataset(title="Set covering", packages=("highspy",))
-def set_cover(*, rows: int = 300, batch: int = 64, seed: int = 0) -> LPBatch:
+def set_cover(*, rows: int = 300, batch: int = 64, question: str = "branching", seed: int = 0) -> LPBatch:
     """``min c'x, A x >= 1, x binary`` with twice as many columns as rows.
 
     As in Balas and Ho (Math. Program. Study 12, 1980): each entry of A is 1 with probability 0.05, every row has at least
@@ -19,8 +20,9 @@ def set_cover(*, rows: int = 300, batch: int = 64, seed: int = 0) -> LPBatch:
 
     Args:
         rows: elements to be covered, at least 2.
-        batch: children, up to twice the number of fractional variables at the root.
-        seed: of the instance, and of the order of its children.
+        batch: children; of ``branching`` up to twice the number of fractional variables at the root.
+        question: what is asked of it: ``branching``, ``tightening``, ``scenarios`` or ``single`` (`ask`).
+        seed: of the instance, and of its children.
     """
     if rows < 2:
         raise BadInput(f"set_cover: rows={rows} was asked; ask for at least 2")
@@ -41,4 +43,4 @@ def set_cover(*, rows: int = 300, batch: int = 64, seed: int = 0) -> LPBatch:
         upper=np.ones(columns),
         integer=np.ones(columns, dtype=bool),
     )
-    return branch(model, batch=batch, seed=seed)
+    return ask(question, model, batch=batch, seed=seed)
