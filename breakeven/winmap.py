@@ -20,7 +20,7 @@ from breakeven import crossing, sampling
 from breakeven.comparison import Comparison
 from breakeven.contract import PEAK_BYTES, SECONDS, Metric
 from breakeven.crossing import Bound, Point
-from breakeven.records import Record, Side
+from breakeven.records import Block, Record, Side
 from breakeven.sampling import Estimate
 
 NO_WINNER = ("tie", "undecided", "unsolved", "unsupported", "skipped")
@@ -107,6 +107,43 @@ def verdict(record: Record) -> CellVerdict:
         known = _verdict(record)
         object.__setattr__(record, "_verdict", known)
     return known
+
+
+def through_baseline(mine: Record, other: Record) -> Record:
+    """Two methods on one problem, as the cell that they would have made: ``other``'s method in the baseline's place.
+
+    They were never timed against each other, each against the baseline in one process: their log-ratios to it are taken apart,
+    with the degrees of freedom of Welch and Satterthwaite. Where the baseline failed, times are not compared at all. Other
+    metrics have values, which compare as they are.
+    """
+    blocks = tuple(
+        Block(a.method if a else (), b.method if b else (), ())
+        for a, b in itertools.zip_longest(mine.blocks, other.blocks)
+    )
+    key = f"{mine.key}-{other.key}"
+    paired = dataclasses.replace(mine, key=key, baseline=other.method, blocks=blocks, stopped="", command="")
+    if not mine.rank_by.is_time or not mine.method.status == other.method.status == "ok":
+        return paired
+    effects = [verdict(record).effect for record in (mine, other)]
+    if None in effects:
+        why = f"times are compared through {mine.baseline.name}, which was not timed beside both"
+        told = {
+            "winner": "undecided",
+            "reason": why,
+            "ratio": None,
+            "low": None,
+            "high": None,
+            "effect": None,
+            "sign": 0,
+        }
+    else:
+        errors = [one.se**2 for one in effects]
+        doubt = sum(error**2 / one.df for error, one in zip(errors, effects, strict=True))
+        freedom = sum(errors) ** 2 / doubt if doubt else math.inf
+        difference = Estimate(effects[0].value - effects[1].value, math.sqrt(sum(errors)), freedom)
+        told = _claimed(paired, difference, "the time given does not settle it")
+    object.__setattr__(paired, "_verdict", dataclasses.replace(_verdict(paired), **told))
+    return paired
 
 
 def _verdict(record: Record) -> CellVerdict:

@@ -46,6 +46,49 @@ def test_a_verdict_is_found_once_and_belongs_to_its_record_alone():
     assert "_verdict" not in dataclasses.asdict(one)
 
 
+def test_two_methods_are_compared_through_the_baseline_with_the_doubt_of_both():
+    mine = record(blocks=duel(0.5, seed=1))
+    other = record(Side("pdlp"), blocks=duel(2.0, seed=2))
+    pair = winmap.through_baseline(mine, other)
+    found = winmap.verdict(pair)
+    assert (pair.method.name, pair.baseline.name) == ("pdhg", "pdlp")
+    assert (found.winner, found.sign) == ("pdhg", -1)
+    first, second = winmap.verdict(mine).effect, winmap.verdict(other).effect
+    assert found.effect.value == pytest.approx(first.value - second.value)
+    assert found.effect.se == pytest.approx(math.hypot(first.se, second.se))
+    assert min(first.df, second.df) <= found.effect.df <= first.df + second.df
+    assert found.low < 0.25 < found.high
+    assert found.baseline_seconds == winmap.verdict(other).method_seconds
+    turned = winmap.verdict(winmap.through_baseline(other, mine))
+    assert turned.ratio == pytest.approx(1 / found.ratio)
+    assert winmap.verdict(winmap.through_baseline(mine, mine)).winner != "pdhg"
+
+
+def test_the_interval_through_the_baseline_covers_the_true_ratio():
+    missed = 0
+    for seed in range(200):
+        mine = record(blocks=simulation.duel(0.011, 0.01, simulation.QUIET, 2 * seed)[0])
+        other = record(Side("pdlp"), blocks=simulation.duel(0.012, 0.01, simulation.QUIET, 2 * seed + 1)[0])
+        found = winmap.verdict(winmap.through_baseline(mine, other))
+        missed += not found.low <= 11 / 12 <= found.high
+    assert missed <= 18  # of 10 expected; more than 18 in one of 100 such tests
+
+
+def test_a_method_that_failed_loses_against_another_and_nothing_is_compared_without_the_baseline():
+    mine, failed = record(blocks=duel(2.0)), record(Side("pdlp", "crash", "why"), blocks=duel(0.5))
+    assert winmap.verdict(winmap.through_baseline(mine, failed)).winner == "pdhg"
+    assert winmap.verdict(winmap.through_baseline(failed, mine)).sign == 1
+    assert winmap.verdict(winmap.through_baseline(failed, failed)).winner == "unsolved"
+    alone = record(baseline=Side("simplex", "timeout", at_least_seconds=3.0), blocks=duel(2.0))
+    found = winmap.verdict(winmap.through_baseline(mine, alone))
+    assert (found.winner, found.ratio) == ("undecided", None)
+    assert "which was not timed beside both" in found.reason
+    slow = record(Side("pdlp", "timeout", at_least_seconds=3.0), blocks=duel(2.0))
+    bounded = winmap.verdict(winmap.through_baseline(mine, slow))
+    assert (bounded.winner, bounded.ratio) == ("pdhg", None)
+    assert bounded.high < 0.1
+
+
 def test_too_few_blocks_leave_it_undecided():
     found = winmap.verdict(record(blocks=duel(1.3)[:1]))
     assert (found.winner, found.sign) == ("undecided", 0)
