@@ -371,16 +371,24 @@ def new(method, baseline):
     """
     breakeven doctor           what this machine is, what it can reach and resolve
     breakeven doctor --json
+    breakeven doctor --save    keep it beside the machine's records, for its page on the leaderboard
     """
 )
+@click.option("--save", is_flag=True, help="Keep the answer in the machine's folder of records, as doctor.json.")
 @_results
 @_json
-def doctor(results, as_json):
+def doctor(save, results, as_json):
     """Describe the machine: what it is and reaches, which differences it resolves and what stands in the way, and what
     cannot run here and why. Takes some ten seconds."""
     from breakeven import doctor as examination
 
-    answer = examination.examine(Store(results or sweep.results_folder()))
+    store = Store(results or sweep.results_folder())
+    answer = examination.examine(store)
+    if save:
+        file = store.folder / answer["machine"] / "doctor.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(answer, indent=1, default=str) + "\n", encoding="utf-8")
+        err.print(f"kept in {file}", soft_wrap=True)
     return _print_json(answer) if as_json else examination.print_examination(out, answer)
 
 
@@ -399,30 +407,33 @@ def export(file, contest, results):
     if contest:
         registry.sweeps(contest)
     table = report.frame(Store(results or sweep.results_folder()).newest(contest))
-    writers = {".csv": lambda f: table.to_csv(f, index=False), ".parquet": table.to_parquet,
-               ".json": lambda f: table.to_json(f, orient="records", indent=1)}  # fmt: skip
-    if file.suffix not in writers:
-        raise BadInput(f"{file}: the ending must be one of {', '.join(writers)}")
-    writers[file.suffix](file)
+    if file.suffix not in report.TABLE_FORMATS:
+        raise BadInput(f"{file}: the ending must be one of {', '.join(report.TABLE_FORMATS)}")
+    file.write_bytes(report.TABLE_FORMATS[file.suffix](table))
     out.print(f"wrote {len(table)} cells to {file}", soft_wrap=True)
 
 
 @command(
     """
-    breakeven site           build the leaderboard into site/
-    breakeven site --open    and look at it
+    breakeven site              build the leaderboard into site/
+    breakeven site --open       and look at it
+    breakeven site --history    with asv's pages of all commits, offline as well
     """
 )
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=pathlib.Path), help="[default: site/]")
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser.")
 @click.option("--source-url", default="", help="Address of the source tree, such as https://.../blob/main, to link to.")
+@click.option("--history", "with_history", is_flag=True, help="Add asv's pages: results from commit to commit.")
 @_results
-def site(output, open_it, source_url, results):
+def site(output, open_it, source_url, with_history, results):
     """Build the leaderboard: static pages that open offline."""
-    from breakeven.site import build
+    from breakeven.site import build, history, names
 
     folder = results or sweep.results_folder()
-    page = build.build(Store(folder), output or folder.parent / "site", source_url=source_url)
+    output = output or folder.parent / "site"
+    if with_history:
+        history.publish(Store(folder), output, names.CHECKOUT or pathlib.Path.cwd())
+    page = build.build(Store(folder), output, source_url=source_url)
     out.print(f"leaderboard: {page.resolve()}", soft_wrap=True)
     if open_it:
         webbrowser.open(page.resolve().as_uri())

@@ -1,9 +1,10 @@
 """What the records of a contest say, in words and tables: the one source of the command line's answers and the site's."""
 
 import dataclasses
+import io
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas
 import rich.box
@@ -141,10 +142,15 @@ def _said(line: winmap.Line, found: BreakEven) -> str:
 
 def place(line: winmap.Line) -> str:
     """Which problems a line runs through: ``10teams``, or ``set_cover at batch=4``."""
-    texts = [str(value) for value in line.fixed.values() if isinstance(value, str)]
     sizes = [f"{name}={value}" for name, value in line.fixed.items() if not isinstance(value, str)]
-    name = " ".join(text.rsplit("/", 1)[-1] for text in texts) or line.dataset
+    name = words_of(line.fixed) or line.dataset
     return f"{line.method} on {name}" + (f" at {' '.join(sizes)}" if sizes else "")
+
+
+def words_of(sizes: Mapping) -> str:
+    """Those sizes that are words: one alone as it is, a file by its name; several each with what it is of."""
+    words = {name: value.rsplit("/", 1)[-1] for name, value in sorted(sizes.items()) if isinstance(value, str)}
+    return next(iter(words.values())) if len(words) == 1 else ", ".join(f"{name} {word}" for name, word in words.items())
 
 
 def describe(verdict: winmap.CellVerdict) -> str:
@@ -262,6 +268,27 @@ def frame(records: Sequence[Record]) -> pandas.DataFrame:
     return pandas.DataFrame([{name: _encodable(value) for name, value in row.items()} for row in rows])
 
 
+def _parquet(table: pandas.DataFrame) -> bytes:
+    """Columns that hold numbers of one track and words of another are text: a column has one type there."""
+    table = table.copy()
+    for name in filter(lambda name: pandas.api.types.is_object_dtype(table[name]), table.columns):
+        kinds = {type(value) for value in table[name].dropna()}
+        if len(kinds) > 1:
+            numbers = kinds <= {int, float, bool}
+            table[name] = table[name].astype(float) if numbers else table[name].map(str, na_action="ignore")
+    written = io.BytesIO()
+    table.to_parquet(written, index=False)
+    return written.getvalue()
+
+
+TABLE_FORMATS: Mapping[str, Callable[[pandas.DataFrame], bytes]] = {
+    ".csv": lambda table: table.to_csv(index=False).encode(),
+    ".parquet": _parquet,
+    ".json": lambda table: table.to_json(orient="records", indent=1).encode(),
+}
+"""How a table of `frame` is written, by the ending of its file."""
+
+
 def noise_sentence(floor: float | None, alarms: tuple[int, int]) -> str:
     told = (
         "too few A/A cells to say what is noise here"
@@ -337,8 +364,7 @@ def _encodable(value):
 
 def _instance(record: Record) -> str:
     """A real instance by its file's name; a generated one by the name that its data set gave it."""
-    texts = [str(value).rsplit("/", 1)[-1] for value in record.sizes.values() if isinstance(value, str)]
-    return " ".join(texts) or record.instance
+    return words_of(record.sizes) or record.instance
 
 
 def _last_axis(contest: Contest, record: Record) -> float:

@@ -332,14 +332,16 @@ class Sweep(abc.ABC):
             threads=int(os.environ.get("BREAKEVEN_THREADS", "0")),
         )
         axis = cls.contest.axes[-1]
-        cells = {}
+        cells: dict[tuple, Cell] = {}
         planned = plan(cls, choice, registry.catalogue() if listings is None else listings)
         for cell in sorted([*planned, *cls._refined(planned)], key=lambda cell: _difficulty(cell.sizes)):
-            rest = " ".join(str(v) if isinstance(v, str) else f"{k}={v}" for k, v in cell.sizes.items() if k != axis)
-            problem = f"{cell.dataset.entry.name} {rest} seed={cell.seed}"
-            size = cell.sizes.get(axis, 0)
-            cells[cell.method.name, problem, f"{size:g}" if isinstance(size, float) else size] = cell
+            cells[_parameters(cell.method.name, cell.dataset.entry.name, cell, axis)] = cell
         return cells
+
+    @classmethod
+    def parameters_of(cls, record: Record) -> tuple[str, str, int | str]:
+        """asv's parameters of the cell that a record is of, whether or not this environment's sweep has it."""
+        return _parameters(record.method.name, record.dataset, record, cls.contest.axes[-1])
 
     @classmethod
     def _refined(cls, planned: Sequence[Cell]) -> list[Cell]:
@@ -388,6 +390,12 @@ class Sweep(abc.ABC):
         return float("nan") if self.record.method.peak_bytes is None else float(self.record.method.peak_bytes)
 
     track_peak_memory.unit = "bytes"
+
+
+def _parameters(method: str, dataset: str, of: Cell | Record, axis: str) -> tuple[str, str, int | str]:
+    rest = " ".join(str(v) if isinstance(v, str) else f"{k}={v}" for k, v in of.sizes.items() if k != axis)
+    size = of.sizes.get(axis, 0)
+    return method, f"{dataset} {rest} seed={of.seed}", f"{size:g}" if isinstance(size, float) else size
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """The commands as a user types them: what they print, what they leave, and one clear line for what cannot be done."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -91,6 +92,28 @@ def test_export_has_a_row_per_cell(results, tmp_path, ending):
     breakeven("export", str(file), "--results", str(results))
     read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet, "json": pandas.read_json}[ending]
     assert len(read(file)) == 4
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+def test_tracks_whose_columns_hold_other_things_are_exported_together(results, tmp_path, ending):
+    store, file = Store(tmp_path / "results"), tmp_path / f"records.{ending}"
+    for place, bits in enumerate((2, "mixed", 2.5, True)):
+        one = Store(results).load()[0]
+        store.append(dataclasses.replace(one, key=str(place), sizes={"bits": bits}, problem={"rows": bits}))
+    breakeven("export", str(file), "--results", str(store.folder))
+    read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet, "json": pandas.read_json}[ending]
+    assert [str(value) for value in read(file)["size_bits"]] == ["2", "mixed", "2.5", "True"]
+
+
+def test_the_machine_s_own_words_are_kept_where_its_page_looks_for_them(tmp_path, monkeypatch):
+    from breakeven import doctor
+    from breakeven.site import machines
+
+    told = {"machine": "a-machine-2c", "findings": [{"about": "timer", "level": "good", "text": "fine"}]}
+    monkeypatch.setattr(doctor, "examine", lambda store: told)
+    said = breakeven("doctor", "--save", "--json", "--results", str(tmp_path))
+    assert '"about": "timer"' in said
+    assert machines._doctor(tmp_path, "a-machine-2c") == told | {"limits": {}, "gpus": []}
 
 
 def test_the_site_is_one_path_that_opens_offline(results, tmp_path):

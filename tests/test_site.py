@@ -1,6 +1,8 @@
 """The leaderboard says everything that the records say, obeys nothing that they contain, and asks no server but its own."""
 
+import collections
 import dataclasses
+import functools
 import html.parser
 import io
 import json
@@ -8,6 +10,7 @@ import pathlib
 import re
 import xml.etree.ElementTree
 
+import matplotlib.image
 import numpy
 import pandas
 import pytest
@@ -93,6 +96,14 @@ class Site:
 
     def contest(self, name: str = "lp-strong_branching") -> Page:
         return self.pages[f"contests/{name}.html"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _draw_each_picture_once():
+    """Many sites here hold the same pictures, and drawing is most of the work of a build."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(picture, "png", functools.cache(picture.png))
+        yield
 
 
 def made(folder: pathlib.Path, records, listings=LISTINGS, **options) -> Site:
@@ -281,7 +292,7 @@ def test_a_machine_page_tells_its_noise_and_its_false_alarms(site, records, tmp_
     assert f"differences under {floor:.0%} are noise here" in page.text
     assert "0 of 6 times that the baseline stood against itself" in page.text
     assert "the true rate is below 39% with 95 % confidence" in page.text  # 1 - 0.05 ** (1 / 6)
-    assert "doctor --json" in page.text
+    assert "doctor --save" in page.text
     folder = tmp_path / "results" / site_records.MACHINE
     folder.mkdir(parents=True)
     said = {
@@ -327,28 +338,98 @@ def test_columns_of_numbers_and_words_can_be_written():
     table = pandas.DataFrame(
         {"size_bits": [2, "mixed", None], "size_rows": [1, 2.5, None], "ratio": [0.5, numpy.nan, 2.0]}, dtype=object
     )
-    read = pandas.read_parquet(io.BytesIO(build._parquet(table)))
+    read = pandas.read_parquet(io.BytesIO(report.TABLE_FORMATS[".parquet"](table)))
     assert read["size_bits"].tolist()[:2] == ["2", "mixed"]
     assert read["size_rows"].tolist()[:2] == [1.0, 2.5]
 
 
 def test_every_plot_is_a_picture_by_itself(site):
-    pictures = sorted((site.folder / "plots").iterdir())
-    drawn = sum(page.values("class").count("plot") for name, page in site.pages.items() if name.startswith("contests/"))
-    views = site.contest().values("class").count("view")
+    pictures = sorted((site.folder / "plots").glob("*.svg"))
+    on = [page for name, page in site.pages.items() if name.split("/")[0] in ("contests", "pairs")]
+    drawn = sum(page.values("class").count("plot") for page in on)
+    views = sum(page.values("class").count("view") for page in on)
     assert len(pictures) == drawn + views
     for file in pictures:
+        raster = matplotlib.image.imread(file.with_suffix(".png"))
+        assert len(numpy.unique(raster.reshape(-1, raster.shape[-1]), axis=0)) > 10  # something is drawn
         root = xml.etree.ElementTree.fromstring(file.read_bytes())
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert root.find("{http://www.w3.org/2000/svg}title").text
-    assert {value for value in site.pages["downloads.html"].values("href") if value.endswith(".svg")} == {
-        f"plots/{file.name}" for file in pictures
-    }  # fmt: skip
+        width, height = (round(float(root.get(side))) for side in ("width", "height"))
+        assert raster.shape[:2] == (height, width)
+        assert "var(" not in file.read_text()  # drawing programs know no variables
+    for ending in (".svg", ".png"):
+        offered = {value for value in site.pages["downloads.html"].values("href") if value.endswith(ending)}
+        assert offered == {f"plots/{file.stem}{ending}" for file in pictures}
+
+
+def test_rows_that_differ_have_names_that_differ():
+    def layer(columns, seed=0, **sizes):
+        one = site_records.record(0.1, 0.2, seed=seed)
+        return dataclasses.replace(
+            one,
+            key=f"{sizes}{columns}",
+            sizes={"columns": columns, **sizes},
+            dataset="made_up",
+            problem={"name": "same"},
+        )
+
+    wanted = [
+        {"spectrum": "flat", "output": "flat"},
+        {"spectrum": "flat", "output": "steep"},
+        {"spectrum": "steep", "output": "flat"},
+        {"spectrum": "steep"},
+        {"spectrum": "steep", "rate": 0.5},
+        {"rate": 0.5},
+    ]
+    records = [layer(columns, **sizes) for sizes in wanted for columns in (8, 16)]
+    (section,) = contests.sections(records, collections.defaultdict(Names))
+    (view,) = section.views
+    names = [row.name for row in view.rows]
+    assert len(set(names)) == len(wanted)
+    assert "output flat, spectrum steep" in names
+    assert "steep, rate 0.5" in names
+
+
+def test_a_size_that_was_not_asked_for_stands_in_the_column_that_the_problem_has():
+    asked = site_records.record(0.1, 0.2, batch=16)
+    read = dataclasses.replace(asked, key="read", sizes={"instance": "other"}, problem={"name": "other", "batch": 16})
+    (section,) = contests.sections([asked, read], collections.defaultdict(Names))
+    assert section.views[0].columns == ("16",)
+
+
+def test_records_with_another_tolerance_are_a_section_of_their_own(tmp_path, records):
+    loose = [dataclasses.replace(one, key=f"{one.key}-loose", given={"tolerance": 1e-2}) for one in records[:8]]
+    both = contests.sections([*records, *loose], collections.defaultdict(Names))
+    assert [section.given for section in both] == ["", "tolerance 0.01"]
+    assert [len(section.records) for section in both] == [len(records), len(loose)]
+    site = made(tmp_path, [*records, *loose])
+    assert ", with tolerance 0.01" in site.contest().text
+    assert "tolerance 0.01" in site.contest().values("data-given")
+    (machine,) = site.data["contests"][0]["machines"]
+    assert "cpu, 2 threads, tolerance 0.01" in {view["setting"] for view in machine["views"]}
+
+
+def test_two_methods_are_compared_over_all_sizes_on_a_page_of_their_own(tmp_path):
+    fast = site_records.sweep("pdlp:fast", speed=3.0)
+    site = made(tmp_path, [*site_records.sweep(), *fast])
+    (name,) = [name for name in site.pages if name.startswith("pairs/")]
+    page = site.pages[name]
+    assert "pdlp:fast against batched_pdhg" in page.text
+    assert f"../{name}" in site.contest().values("href")
+    (section,) = contests.sections([*site_records.sweep(), *fast], collections.defaultdict(Names))
+    (pair,) = section.pairs
+    assert (pair.view.method, pair.view.baseline) == ("pdlp:fast", "batched_pdhg")
+    compared = [detail for detail in pair.view.details if detail.verdict.ratio]
+    assert len(compared) > 10
+    for detail in compared:
+        assert report.effect_text(detail.verdict).split(" ")[0] in page.text.replace("×", "")
+        assert f"../{detail.address}" in page.values("href")
 
 
 def test_tables_can_be_sorted_and_views_picked(site):
     page = site.contest()
-    assert len([1 for tag, name, _ in page.attributes if tag == "table" and name == "data-sortable"]) == 1
+    assert page.values("data-name") == ["rank"]
     assert page.text.count("against simplex, cpu, 2 threads") == 1
     assert page.text.count("against simplex, cpu, 1 thread") == 1
 
@@ -394,7 +475,7 @@ def test_names_change_nothing_but_text(tmp_path, site):
         assert re.fullmatch(r"[a-z0-9_./-]+", name)
     assert "49" not in [word.strip("{} ") for word in hostile.text.split() if "7" in word]
     assert "<" not in (hostile.folder / "data.js").read_text()
-    for file in (hostile.folder / "plots").iterdir():
+    for file in (hostile.folder / "plots").glob("*.svg"):
         tags = {element.tag.split("}")[1] for element in xml.etree.ElementTree.fromstring(file.read_bytes()).iter()}
         assert tags <= {"svg", "title", "style", "rect", "text", "path", "g", "circle", "polyline"}
 

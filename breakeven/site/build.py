@@ -9,7 +9,6 @@ import collections
 import functools
 import hashlib
 import importlib.metadata
-import io
 import json
 import math
 import os
@@ -21,11 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import jinja2
 import markupsafe
-import pandas
 
 from breakeven import registry, report
 from breakeven.records import Record, Store
-from breakeven.site import contests, documents, front, machines, methods
+from breakeven.site import contests, documents, front, history, machines, methods, picture, plots
 from breakeven.site.names import Names, count
 
 HERE = pathlib.Path(__file__).parent
@@ -54,7 +52,7 @@ def build(
             link to it, and show the source in any case.
     """
     output = pathlib.Path(output_folder)
-    files = _files(store, listings, source_url, history=(output / "history" / "index.html").exists())
+    files = _files(store, listings, source_url, history=history.links(output))
     _write(files, output)
     return output / "index.html"
 
@@ -71,7 +69,9 @@ def current(records: Iterable[Record]) -> list[Record]:
     return list(newest.values())
 
 
-def _files(store: Store, listings: Sequence[registry.Listing] | None, source_url: str, *, history: bool) -> dict:
+def _files(
+    store: Store, listings: Sequence[registry.Listing] | None, source_url: str, *, history: Mapping[str, str]
+) -> dict:
     """Every file of the site by its path: text, or bytes."""
     records = store.newest()
     shown = current(records)
@@ -126,10 +126,12 @@ def _files(store: Store, listings: Sequence[registry.Listing] | None, source_url
         for plot in _plots(section):
             place = f"{section.contest.path} on {titles[section.machine]}"
             drawn = environment.get_template("plots.svg.j2").module.alone(plot, _plot_style(), place)
-            files[plot.file] = str(drawn).strip() + "\n"
-        for view in section.views:
-            picture = environment.get_template("winmap.svg.j2").render(view=view, section=section, style=_plot_style())
-            files[_map_file(view)] = picture
+            _keep_picture(files, plot.file, str(drawn).strip() + "\n")
+        for pair in section.pairs:
+            files[pair.page] = render("pair", pair.page, section=section, pair=pair)
+        for view in (*section.views, *(pair.view for pair in section.pairs)):
+            drawn = environment.get_template("winmap.svg.j2").render(view=view, section=section, style=_plot_style())
+            _keep_picture(files, _map_file(view), drawn)
             if view.map_page:
                 files[view.map_page] = render("map", view.map_page, section=section, view=view)
     for one in entrants:
@@ -141,14 +143,14 @@ def _files(store: Store, listings: Sequence[registry.Listing] | None, source_url
     files["methods.html"] = render("methods", "methods.html", methods=entrants)
     for one in prose:
         files[one.page] = render("document", one.page, document=one)
-        for picture in one.pictures:
-            files[picture] = (documents.FOLDER / picture).read_bytes()
+        for name in one.pictures:
+            files[name] = (documents.FOLDER / name).read_bytes()
     if records:
         table = report.frame(records)
-        files["records.csv"] = table.to_csv(index=False)
-        files["records.parquet"] = _parquet(table)
+        for ending in (".csv", ".parquet"):
+            files[f"records{ending}"] = report.TABLE_FORMATS[ending](table)
         sizes = {name: len(files[name]) for name in ("records.csv", "records.parquet")}
-        pictures = sorted(name for name in files if name.startswith("plots/"))
+        pictures = sorted(name for name in files if name.startswith("plots/") and name.endswith(".svg"))
         files["downloads.html"] = render(
             "downloads",
             "downloads.html",
@@ -179,11 +181,20 @@ def _record_pages(section: contests.Section) -> typing.Iterator[tuple[str, str, 
 
 def _plots(section: contests.Section) -> typing.Iterator:
     yield from section.profiles
-    for view in section.views:
+    for view in (*section.views, *(pair.view for pair in section.pairs)):
         for _, found, _ in view.scaling:
             yield from found
         if view.work:
             yield view.work
+
+
+def _keep_picture(files: dict[str, str | bytes], file: str, svg: str) -> None:
+    files[file] = svg
+    files[png_of(file)] = picture.png(svg.encode("utf-8", "replace").decode())
+
+
+def png_of(file: str) -> str:
+    return file.removesuffix(".svg") + ".png"
 
 
 def _map_file(view: contests.View) -> str:
@@ -192,23 +203,16 @@ def _map_file(view: contests.View) -> str:
 
 @functools.cache
 def _plot_style() -> markupsafe.Markup:
-    """The part of the page's style that plots need, light, for pictures that stand by themselves."""
+    """The part of the page's style that plots need, for pictures that stand by themselves: light, and in plain CSS.
+
+    Variables are put in, and colours written in the old way, as drawing programs know neither.
+    """
     style = (HERE / "style.css").read_text(encoding="utf-8")
-    colours = style[style.index(":root {") : style.index("@media")]
-    return markupsafe.Markup(colours + style[style.index("/* plots */") : style.index("/* end of plots */")])
-
-
-def _parquet(table: pandas.DataFrame) -> bytes:
-    """Columns that hold numbers of one track and words of another are text: a column has one type there."""
-    table = table.copy()
-    for name in filter(lambda name: pandas.api.types.is_object_dtype(table[name]), table.columns):
-        kinds = {type(value) for value in table[name].dropna()}
-        if len(kinds) > 1:
-            numbers = kinds <= {int, float, bool}
-            table[name] = table[name].astype(float) if numbers else table[name].map(str, na_action="ignore")
-    written = io.BytesIO()
-    table.to_parquet(written, index=False)
-    return written.getvalue()
+    values = dict(re.findall(r"(--[a-z-]+): ([^;]+);", style[style.index(":root {") : style.index("@media")]))
+    plain = style[style.index("/* plots */") : style.index("/* end of plots */")].removeprefix("/* plots */\n")
+    plain = re.sub(r"var\((--[a-z-]+)\)", lambda match: values[match[1]], plain)
+    plain = re.sub(r"rgb\((\d+) (\d+) (\d+)\)", r"rgb(\1, \2, \3)", plain)
+    return markupsafe.Markup(re.sub(r"rgb\((\d+) (\d+) (\d+) / ([\d.]+)\)", r"rgba(\1, \2, \3, \4)", plain))
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -228,7 +232,7 @@ def _environment(digests: Mapping[str, str]) -> jinja2.Environment:
     environment.globals.update(
         infinity=math.inf, interval=report.interval, count=count, endings=contests.ENDINGS, shown_lines=SHOWN_LINES,
         most_lines=MOST_LINES, map_file=_map_file, digests=digests, noise_sentence=report.noise_sentence,
-        version=importlib.metadata.version("breakeven"), verdict=front.verdict,
+        version=importlib.metadata.version("breakeven"), verdict=front.verdict, png_of=png_of, cut=plots.cut,
     )  # fmt: skip
     return environment
 

@@ -7,6 +7,7 @@ baseline; the figures of each of its cells stand on a page of records of its own
 import collections
 import dataclasses
 import functools
+import itertools
 import math
 import statistics
 import typing
@@ -23,6 +24,8 @@ PER_PAGE = 500
 """Records on one page."""
 MOST_ROWS = 40
 """Rows of a win map on a contest's page, which has a map for every method; longer ones have a page for themselves."""
+MOST_PAIRED = 4000
+"""Cells of pairs of methods on one contest and machine; pairs that rank low have no page, where there are more."""
 ENDINGS = {"timeout": "time-out", "out_of_memory": "out of memory"}
 KINDS = {
     "method": ("●", "{method} {better}"),
@@ -97,6 +100,8 @@ class View:
     device: str
     threads: int
     machine: str
+    given: str
+    """What all entrants got alike, where the contest of today gives something else; empty where that is the same."""
     headline: str
     extremes: tuple[str, ...]
     counts: tuple[tuple[str, str, str, int], ...]
@@ -117,7 +122,7 @@ class View:
 
     @property
     def setting(self) -> str:
-        return f"{self.device}, {count(self.threads, 'thread')}"
+        return ", ".join(filter(None, (self.device, count(self.threads, "thread"), self.given)))
 
     @property
     def tally(self) -> dict[str, int]:
@@ -148,12 +153,25 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Pair:
+    """Two methods, compared through the baseline: the view of one against the other, on a page for itself."""
+
+    page: str
+    contest: Contest
+    view: View
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
-    """A contest on one machine. The first of its views *leads*: it ranks first at the setting with the most cells."""
+    """A contest on one machine, with one choice of the options that all entrants get alike: ``given``.
+
+    The first of its views *leads*: it ranks first at the setting with the most cells.
+    """
 
     anchor: str
     contest: Contest
     machine: str
+    given: str
     records: tuple[Record, ...]
     newest: str
     views: tuple[View, ...]
@@ -163,18 +181,29 @@ class Section:
     a_a: tuple[Detail, ...]
     noise_floor: float | None
     false_alarms: tuple[int, int]
+    pairs: tuple[Pair, ...] = ()
+    """Of the methods that rank best, at each setting."""
 
 
 def sections(records: Sequence[Record], files: Mapping[str, Names]) -> list[Section]:
-    """All contests in the order of their names, of each the machine with the most records first."""
-    together: dict[tuple[str, str], list[Record]] = {}
+    """All contests in the order of their names, of each the machine and the options with the most records first."""
+    together: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
-        together.setdefault((record.contest, record.machine), []).append(record)
+        together.setdefault((record.contest, record.machine, given_text(record.given)), []).append(record)
     found, anchors = known(), Names()
     return [
-        _section(found.get(path) or _stand_in(path, cells), machine, cells, anchors, files)
-        for (path, machine), cells in sorted(together.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))
+        _section(found.get(path) or _stand_in(path, cells), machine, given, cells, anchors, files)
+        for (path, machine, given), cells in sorted(
+            together.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1:])
+        )
     ]
+
+
+def given_text(given: Mapping[str, typing.Any]) -> str:
+    """Options that every entrant got alike: ``tolerance 0.0001``."""
+    return ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in given.items()
+    )
 
 
 @functools.cache
@@ -183,9 +212,10 @@ def known() -> dict[str, Contest]:
 
 
 def _section(
-    contest: Contest, machine: str, records: Sequence[Record], anchors: Names, files: Mapping[str, Names]
+    contest: Contest, machine: str, given: str, records: Sequence[Record], anchors: Names, files: Mapping[str, Names]
 ) -> Section:
     answer = report.contest_report(contest, records)
+    axis = _column_axis(contest, records)
     whole = {id(record): verdict for record, verdict in answer.shown}
     pages: dict[tuple, str] = {}
     views: dict[tuple, list[Detail]] = {}
@@ -200,37 +230,95 @@ def _section(
             pages[who] = (
                 "records/" + files["records"].make(contest.path, name, part, who[2], f"{who[3]}t", machine) + ".html"
             )
-        detail = _detail(contest, record, verdict, pages[who], anchors)
+        detail = _detail(axis, record, verdict, pages[who], anchors)
         same.append(detail)
         own[id(record)] = detail
     for record, verdict in answer.shown:
         if not verdict.is_a_a:
             detail = own[id(record)]
             if whole[id(record)] != detail.verdict:
-                detail = _detail(contest, record, verdict, detail.page, anchors, pooled=True)
+                detail = _detail(axis, record, verdict, detail.page, anchors, pooled=True)
             views.setdefault(_who(record), []).append(detail)
     lines: dict[tuple, list[report.LineReport]] = {}
     for one in answer.lines:
         who = (one.line.method, one.line.baseline, one.line.device, one.line.threads)
         lines.setdefault(who, []).append(one)
     found = [
-        _view(contest, who, cells, singles[who], lines.get(who, []), anchors, files) for who, cells in views.items()
+        _view(contest, axis, who, cells, singles[who], lines.get(who, []), anchors, files)
+        for who, cells in views.items()
     ]
     places = _places(records)
+    found = _by_rank(found, places)
+    other = given if given != given_text(contest.given) else ""
     return Section(
-        anchor=anchors.make(contest.path, machine),
+        anchor=anchors.make(contest.path, machine, other),
         contest=contest,
         machine=machine,
+        given=other,
         records=tuple(records),
         newest=max(record.started_at for record in records)[:10],
-        views=tuple(_by_rank(found, places)),
+        views=tuple(found),
         places=tuple(places),
         profiles=tuple(_profiles(records, contest, machine, files)),
         failures=tuple(_failures([detail for cells in [*singles.values(), a_a] for detail in cells])),
         a_a=tuple(a_a),
         noise_floor=answer.noise_floor,
         false_alarms=answer.false_alarms,
+        pairs=tuple(_pairs(contest, found, files)),
     )
+
+
+def _pairs(contest: Contest, views: Sequence[View], files: Mapping[str, Names]) -> typing.Iterator[Pair]:
+    """The methods of each setting against each other, in the order of their ranks, until there are ``MOST_PAIRED`` cells."""
+    cells = 0
+    for second, first in sorted(itertools.combinations(range(len(views)), 2), key=lambda pair: (sum(pair), pair)):
+        one, other = views[second], views[first]
+        same = (one.setting, one.machine, one.baseline) == (other.setting, other.machine, other.baseline)
+        theirs = {_cell_of(detail.record): detail.record for detail in other.singles}
+        both = [detail for detail in one.singles if _cell_of(detail.record) in theirs]
+        cells += len(both) if same else 0
+        if not same or not both:
+            continue
+        if cells > MOST_PAIRED:
+            return
+        yield _pair(contest, one, other.method, [(d, theirs[_cell_of(d.record)]) for d in both], files)
+
+
+def _cell_of(record: Record) -> tuple:
+    return record.dataset, tuple(sorted((name, str(value)) for name, value in record.sizes.items())), record.seed
+
+
+def _pair(
+    contest: Contest, one: View, other: str, both: Sequence[tuple[Detail, Record]], files: Mapping[str, Names]
+) -> Pair:
+    """Each cell leads to the record of the first of the two, beside which the baseline's is."""
+    contest = dataclasses.replace(contest, baseline=other)
+    details = {}
+    for detail, theirs in both:
+        record = winmap.through_baseline(detail.record, theirs)
+        details[record.key] = _as(detail, record, winmap.verdict(record))
+    answer = report.contest_report(contest, [detail.record for detail in details.values()])
+    shown = [
+        _as(details[record.key], record, verdict, pooled=verdict.instances > 1) for record, verdict in answer.shown
+    ]
+    who = (one.method, other, one.device, one.threads)
+    page = files["pairs"].make(contest.path, one.method, other, one.setting, one.machine)
+    view = _view(contest, one.axis, who, shown, list(details.values()), answer.lines, Names(), files, other)
+    return Pair(f"pairs/{page}.html", contest, view)
+
+
+def _as(detail: Detail, record: Record, verdict: winmap.CellVerdict, *, pooled: bool = False) -> Detail:
+    """The place of one cell for what another verdict says."""
+    kind = _kind(verdict)
+    seed = f", seed {detail.record.seed}" if pooled else ""
+    names = {name: getattr(detail, name).replace(seed, "") for name in ("instance", "where")}
+    return dataclasses.replace(
+        detail, record=record, verdict=verdict, kind=kind, symbol=KINDS[kind][0], pooled=pooled, **names
+    )
+
+
+def _kind(verdict: winmap.CellVerdict) -> str:
+    return {-1: "method", 1: "baseline"}.get(verdict.sign, verdict.winner if verdict.winner in KINDS else "undecided")
 
 
 def _by_rank(views: Sequence[View], places: Sequence[Place]) -> list[View]:
@@ -251,16 +339,13 @@ def _who(record: Record) -> tuple:
 
 
 def _detail(
-    contest: Contest, record: Record, verdict: winmap.CellVerdict, page: str, anchors: Names, *, pooled: bool = False
+    axis: str, record: Record, verdict: winmap.CellVerdict, page: str, anchors: Names, *, pooled: bool = False
 ) -> Detail:
-    kind = {-1: "method", 1: "baseline"}.get(verdict.sign, verdict.winner if verdict.winner in KINDS else "undecided")
-    axis = contest.axes[-1] if contest.axes else ""
-    name = plots.instance(record)
-    seed = f", seed {record.seed}" if record.seed and not pooled else ""
-    name += seed
+    kind = _kind(verdict)
     sizes = [f"{size} {value}" for size, value in record.sizes.items() if size != axis and not isinstance(value, str)]
-    if sizes:
-        name = f"{record.dataset} " + ", ".join(sizes) + seed
+    words = report.words_of(record.sizes)
+    name = ", ".join([words or (f"{record.dataset} {sizes.pop(0)}" if sizes else plots.instance(record)), *sizes])
+    name += f", seed {record.seed}" if record.seed and not pooled else ""
     size = str(record.sizes.get(axis, record.problem.get(axis, "")))
     where = f"{name}, {axis} {size}" if size else name
     anchor = anchors.make("all-seeds" if pooled else "r", record.key)
@@ -269,19 +354,23 @@ def _detail(
 
 def _view(
     contest: Contest,
+    axis: str,
     who: tuple,
     details: Sequence[Detail],
     singles: Sequence[Detail],
     lines: Sequence[report.LineReport],
     anchors: Names,
     files: Mapping[str, Names],
+    *against: str,
 ) -> View:
+    """The view of ``who``; a name in ``against`` tells that of two methods, one of which stands in the baseline's place."""
     method, baseline, device, threads = who
     tally = collections.Counter(detail.kind for detail in details)
-    axis = _column_axis(contest, details)
     size_axis = report.size_axis(contest)
     columns, rows = _win_map(axis, size_axis, details, lines)
     metric, machine = details[0].record.rank_by, details[0].record.machine
+    given = given_text(details[0].record.given)
+    other = given if given != given_text(contest.given) else ""
     tie = f"±{2 * metric.margin:.0%}".replace("%", " %") if metric.scale == "ratio" else f"±{2 * metric.margin:g}"
     words = {
         "method": method,
@@ -291,7 +380,7 @@ def _view(
         "means": "the time given" if metric.is_time else "the seeds given",
     }
     work = plots.work(detail.record for detail in details) if metric.is_time else None
-    place = (contest.path, method, device, f"{threads}t", machine)
+    place = (contest.path, method, *against, device, f"{threads}t", machine, other)
     if work:
         work = dataclasses.replace(work, file=_plot_file(files, *place, "work"))
     return View(
@@ -302,6 +391,7 @@ def _view(
         device=device,
         threads=threads,
         machine=machine,
+        given=other,
         headline=_headline(method, baseline, plots.better(metric), tally),
         extremes=tuple(_extremes(method, baseline, details)),
         counts=tuple((k, symbol, text.format(**words), tally[k]) for k, (symbol, text) in KINDS.items() if tally[k]),
@@ -379,16 +469,16 @@ def _groups(method: str, baseline: str, lines: Sequence[report.LineReport]) -> t
             yield title, kind, tuple(found)
 
 
-def _column_axis(contest: Contest, details: Sequence[Detail]) -> str:
+def _column_axis(contest: Contest, records: Iterable[Record]) -> str:
     """The axis that makes the columns: the contest's last, or, where that is read off the problem, what moves it."""
-    asked = [name for detail in details for name, v in detail.record.sizes.items() if not isinstance(v, str)]
+    asked = [name for record in records for name, value in record.sizes.items() if not isinstance(value, str)]
     if contest.axes and contest.axes[-1] in asked:
         return contest.axes[-1]
     return asked[0] if asked else (contest.axes[-1] if contest.axes else "size")
 
 
 def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple:
-    sizes = {detail.record.sizes.get(axis, "–") for detail in details}
+    sizes = {_column(detail.record, axis) for detail in details}
     columns = sorted(sizes, key=lambda value: (isinstance(value, str), value))
     places = {place: float(value) for place, value in enumerate(columns) if scales.usable(value)}
     along: dict[tuple, list[report.LineReport]] = {}
@@ -415,7 +505,7 @@ def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequen
         here = along.get(key[:2], [])
         by_column: dict[typing.Any, list[MapCell]] = {}
         for detail in cells[key]:
-            by_column.setdefault(detail.record.sizes.get(axis, "–"), []).append(_map_cell(detail))
+            by_column.setdefault(_column(detail.record, axis), []).append(_map_cell(detail))
         texts = [plots.break_even_text(one, winners[key[:2]]) for one in here]
         rows.append(
             MapRow(
@@ -430,6 +520,13 @@ def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequen
         )
         told.add(key[:2])
     return tuple(f"{v:,}" if isinstance(v, int) else str(v) for v in columns), tuple(rows)
+
+
+def _column(record: Record, axis: str) -> int | float | str:
+    """A size that was asked for, or that the problem has without having been asked."""
+    asked = record.sizes.get(axis)
+    read = record.problem.get(axis)
+    return asked if asked is not None else read if scales.usable(read) else "–"
 
 
 def fullest(rows: Sequence[MapRow], most: int) -> list[MapRow]:

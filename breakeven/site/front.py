@@ -179,12 +179,17 @@ def form_data(sections: Sequence[Section], pages: dict[str, str], titles: dict[s
             entry["axis"] = view.axis
         if section.views:
             floor = section.noise_floor
+            views = [_view_data(view) for view in section.views]
+            same = [machine for machine in entry["machines"] if machine["name"] == section.machine]
+            if same:  # with other options that all got alike, which the settings of its views name
+                same[0]["views"] += views
+                continue
             entry["machines"].append(
                 {
                     "name": section.machine,
                     "title": titles.get(section.machine, section.machine),
                     "noise": None if floor is None else round(floor, 3),
-                    "views": [_view_data(view) for view in section.views],
+                    "views": views,
                 }
             )
     return {"contests": [entry for entry in found.values() if entry["machines"]]}

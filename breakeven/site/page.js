@@ -4,9 +4,9 @@
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
   // -- the state is in the address, so that a link leads to what its writer saw ---------------------------------------
-  // "#a-place" is a place on the page; "#method=...&threads=..." are choices: machine, method, device, threads, axis,
-  // and for each table by its name the column that it is sorted by ("2d": the third, descending) and what it shows.
-  const choices = ["machine", "method", "device", "threads"];
+  // "#a-place" is a place on the page; "#method=...&threads=..." are choices: machine, the compared pair (method,
+  // baseline), device, threads, what was given (a tolerance), axis, and for each table by its name the column that it is sorted by ("2d": the third, descending) and what it shows.
+  const choices = ["machine", "method", "baseline", "device", "threads", "given"];
   const hash = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; } };
   const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   const write = () => history.replaceState(null, "", "#" + state);
@@ -20,7 +20,10 @@
     }
   };
   const choose = (view) => {
-    for (const choice of choices) state.set(choice, view.dataset[choice]);
+    for (const choice of choices) {
+      if (view.dataset[choice]) state.set(choice, view.dataset[choice]);
+      else state.delete(choice);
+    }
     show(view);
     write();
   };

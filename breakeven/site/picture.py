@@ -1,5 +1,6 @@
-"""The win map as one file, for a README or a paper: 800 pixels wide, on a light background, drawn by matplotlib."""
+"""Pictures as files: the win map for a README or a paper, drawn by matplotlib, and the site's own plots as PNG."""
 
+import functools
 import math
 import os
 import pathlib
@@ -12,6 +13,24 @@ from breakeven.site import plots, scales
 
 METHOD, BASELINE = "#0072b2", "#d55e00"
 """Blue and vermilion of Okabe and Ito's palette, which people of every colour vision tell apart; those of style.css."""
+
+
+def png(svg: str) -> bytes:
+    """A picture of the site as PNG. Its font is DejaVu Sans, whatever the machine has, for the same bytes."""
+    import resvg_py  # with matplotlib, whose font this is: 0.1 s that a page without plots need not wait
+
+    font = _font()
+    return resvg_py.svg_to_bytes(
+        svg_string=svg, skip_system_fonts=True, font_files=list(font), sans_serif_family="DejaVu Sans"
+    )
+
+
+@functools.cache
+def _font() -> tuple[str, ...]:
+    import matplotlib
+
+    folder = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf")
+    return tuple(str(folder / name) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"))
 
 
 def winmap(

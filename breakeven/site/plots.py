@@ -125,8 +125,7 @@ def better(metric: Metric) -> str:
 
 def instance(record: Record) -> str:
     """What a reader calls a problem apart from the last axis: ``10teams``, or ``set_cover rows=150``."""
-    texts = [str(value).rsplit("/", 1)[-1] for value in record.sizes.values() if isinstance(value, str)]
-    return " ".join(texts) or record.instance
+    return report.words_of(record.sizes) or record.instance
 
 
 def row_key(record: Record, axis: str) -> tuple:
