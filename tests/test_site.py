@@ -17,9 +17,9 @@ import pytest
 import site_records
 
 from breakeven import devices, registry, report, winmap
-from breakeven.contract import PEAK_BYTES, Metric
+from breakeven.contract import PEAK_BYTES, BadInput, Metric
 from breakeven.records import Block, Store
-from breakeven.site import build, contests, documents, front, machines, picture, plots, scales
+from breakeven.site import build, contests, documents, front, machines, methods, picture, plots, scales
 from breakeven.site.names import Names
 
 
@@ -269,6 +269,40 @@ def test_a_method_page_tells_what_was_derived_its_options_and_where_it_wins(site
     assert "<b>11" in baseline  # its default, and what the variant leaves
     assert "simplex:primal" in baseline
     assert "This version does not know it any more" in site.pages["methods/lp-pdlp.html"].text
+
+
+def test_a_method_page_has_the_paper_s_claim_beside_what_was_measured(tmp_path):
+    file = pathlib.Path(registry.__file__).parents[1] / "methods" / "lp" / "batched_pdhg.py"
+    entry = listing("batched_pdhg", str(file))
+    told = methods.claims(file.with_name(methods.CLAIMS))["batched_pdhg"]
+    site = made(tmp_path, [site_records.record(0.1, 0.2)], [entry])
+    page = site.pages["methods/lp-batched_pdhg.html"]
+    claim = page.text.index(told.claim)
+    assert told.source in page.text
+    assert page.text.index("batched_pdhg is faster at", claim) < page.text.index("Where it wins")
+    bare = made(tmp_path / "bare", [site_records.record(0.1, 0.2, name="other")], [entry])
+    assert "lp/strong_branching: not measured yet" in bare.pages["methods/lp-batched_pdhg.html"].text
+
+
+def test_every_claim_has_a_method_a_source_and_contests_that_exist():
+    known = {entry.path: entry for entry in registry.entries() if entry.role == "method"}
+    found = {}
+    for file in pathlib.Path(registry.__file__).parents[1].glob(f"methods/*/{methods.CLAIMS}"):
+        for name, claim in methods.claims(file).items():
+            found[f"{file.parent.name}/{name}"] = claim
+            assert set(claim.contests) <= set(contests.known())
+            year_or_number = re.search(r"\d{4}(\.\d{5})?", claim.source)[0]
+            assert year_or_number in pathlib.Path(known[f"{file.parent.name}/{name}"].file).read_text()
+    papers = {"lp/batched_pdhg", "bayesopt/turbo_enn", "quantization/yaqa", "quantization/osaq"}
+    assert papers | {"gromov_wasserstein/lifted_gw", "gromov_wasserstein/srgw"} <= set(found)
+
+
+@pytest.mark.parametrize("text", ["[a]\nclaim = 'x'", "[a]\nclame = 'x'", "a = 1", "["])
+def test_a_claim_without_a_source_is_refused(tmp_path, text):
+    (tmp_path / methods.CLAIMS).write_text(text)
+    with pytest.raises(BadInput, match="each method has `claim` and `source`"):
+        methods.claims(tmp_path / methods.CLAIMS)
+    assert methods.claims(tmp_path / "none.toml") == {}
 
 
 def test_a_method_page_shows_the_source_and_links_to_it(tmp_path):

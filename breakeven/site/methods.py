@@ -3,12 +3,27 @@
 import ast
 import dataclasses
 import pathlib
+import tomllib
 import typing
 from collections.abc import Mapping, Sequence
 
 from breakeven import registry
+from breakeven.contract import BadInput
 from breakeven.site.contests import Section, View
 from breakeven.site.names import CHECKOUT, Names
+
+CLAIMS = "claims.toml"
+"""Beside the methods of a track: what their papers claim. It is no code, and no record depends on it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What a paper says of its method, which contests ask the same here, and in what they differ from the paper."""
+
+    claim: str
+    source: str
+    contests: tuple[str, ...] = ()
+    differs: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +42,7 @@ class Method:
     results: tuple[tuple[Section, View], ...]
     stands_against: tuple[Section, ...]
     """Contests of which it is the baseline."""
+    claim: Claim | None = None
 
     @property
     def title(self) -> str:
@@ -62,9 +78,25 @@ def methods(
                 path=path,
                 results=tuple(results.get((track, name), ())),
                 stands_against=tuple(against.get((track, name), ())),
+                claim=claims(pathlib.Path(item.entry.file).parent / CLAIMS).get(name) if item else None,
             )
         )
     return found
+
+
+def claims(file: pathlib.Path) -> dict[str, Claim]:
+    """By method, what the papers claim, of a track's ``claims.toml``; nothing where there is no such file."""
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8"))
+        return {
+            name: Claim(**{key: tuple(value) if key == "contests" else value for key, value in fields.items()})
+            for name, fields in told.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{file} cannot be read: {error}; each method has `claim` and `source`, and may have `contests` "
+                       "and `differs`") from error  # fmt: skip
 
 
 def _source(item: registry.Listing | None) -> tuple[str, str, str]:
