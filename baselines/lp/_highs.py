@@ -1,8 +1,9 @@
 """What the solvers of HiGHS have in common here: the model, going from child to child, and what comes out of a solve."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import highspy
 import numpy as np
@@ -25,12 +26,15 @@ class Children:
 
     Attributes:
         solver: a HiGHS instance with the options given, single-threaded and silent.
+        refused: whether it does not know one of the options.
     """
 
     def __init__(self, problem: LPBatch, model: highspy.HighsLp, options: dict):
         self.solver = highspy._core._Highs()  # the public class installs callbacks into Python, and prints a banner
-        for name, value in {"output_flag": False, "threads": 1, **options}.items():
-            self.solver.setOptionValue(name, value)
+        set_ = [
+            self.solver.setOptionValue(*option) for option in {"output_flag": False, "threads": 1, **options}.items()
+        ]
+        self.refused = highspy.HighsStatus.kError in set_
         self.solver.passModel(model)
         self._variable = problem.branch_variable.tolist()
         self._bounds = np.stack([problem.branch_lower.double().numpy(), problem.branch_upper.double().numpy()], axis=1)
@@ -41,6 +45,7 @@ class Children:
         )
         self._held = {name: getattr(problem, name).double().numpy() for name in ("objective", "row_lower", "row_upper")}
         self._changed = None
+        self._empty = np.bincount(problem.matrix.col_indices().numpy(), minlength=len(self._parent)) == 0
 
     def crossing(self, child: int) -> bool:
         return self._bounds[child, 0] > self._bounds[child, 1]
@@ -64,10 +69,27 @@ class Children:
             self.solver.changeRowsBounds(len(where), where, low[where], high[where])
             self._held.update(row_lower=low, row_upper=high)
 
-    def take(self, child: int, solution: LPSolution) -> None:
-        """Write what the solver has found into a solution whose columns are contiguous; ``dual_bound`` is the objective."""
+    def run(self, child: int, solution: LPSolution, *, cold: bool = True) -> highspy.HighsModelStatus:
+        """Solve a child and write what is found into a solution whose columns are contiguous; what HiGHS says of it.
+
+        ``dual_bound`` is the objective for now, and what is there of ``iterations`` is added to. Bounds that cross are known
+        to be infeasible without a run.
+        """
+        if self.crossing(child):
+            solution.status[child] = lp.INFEASIBLE
+            return highspy.HighsModelStatus.kInfeasible
+        self.hold(child)
+        if cold:
+            self.solver.clearSolver()
+        self.solver.run()
+        counts = ("simplex_iteration_count", "ipm_iteration_count", "pdlp_iteration_count")
+        solution.iterations[child] += sum(max(0, self.solver.getInfoValue(name)[1]) for name in counts)
+        return self._take(child, solution)
+
+    def _take(self, child: int, solution: LPSolution) -> highspy.HighsModelStatus:
         solver, x, y = self.solver, solution.x.T[child].numpy(), solution.y.T[child].numpy()
-        status = STATUS.get(solver.getModelStatus(), lp.LIMIT)
+        said = solver.getModelStatus()
+        status = STATUS.get(said, lp.LIMIT)
         if status == lp.OPTIMAL:
             found = solver.getSolution()
             x[:] = np.fromiter(found.col_value, np.float64, len(x))
@@ -78,8 +100,17 @@ class Children:
             y[:] = ray if known else 0
         elif status == lp.UNBOUNDED:
             _, known, ray = solver.getPrimalRay()
-            x[:] = ray if known else 0
+            x[:] = ray if known else self._ray_of_an_empty_column(child)
         solution.status[child] = status
+        return said
+
+    def _ray_of_an_empty_column(self, child: int) -> np.ndarray:
+        """HiGHS makes no ray where presolve, or an LP without rows, has left nothing to solve."""
+        objective = self._held["objective"]
+        lower, upper = self._parent.T.copy()
+        lower[self._variable[child]], upper[self._variable[child]] = self._bounds[child]
+        endless = self._empty & (((objective > 0) & np.isinf(lower)) | ((objective < 0) & np.isinf(upper)))
+        return np.where(endless, -np.sign(objective), 0.0)
 
 
 def nothing_yet(problem: LPBatch) -> LPSolution:
@@ -94,11 +125,34 @@ def nothing_yet(problem: LPBatch) -> LPSolution:
     )
 
 
-def in_shares(children: int, solve: Callable[[list[int]], None]) -> None:
-    """Divide the children evenly among torch's threads; the solvers let go of the interpreter's lock while they run."""
-    shares = [share.tolist() for share in torch.arange(children).tensor_split(torch.get_num_threads()) if len(share)]
-    with ThreadPoolExecutor(len(shares)) as pool:
-        list(pool.map(solve, shares))
+def in_shares(children: Sequence[int], solve: Callable[[list[int]], Any]) -> list:
+    """Divide children evenly among torch's threads; the solvers let go of the interpreter's lock while they run."""
+    shares = [share.tolist() for share in torch.as_tensor(children).tensor_split(torch.get_num_threads()) if len(share)]
+    with ThreadPoolExecutor(max(1, len(shares))) as pool:
+        return list(pool.map(solve, shares))
+
+
+def until_accurate(
+    problem: LPBatch, tolerance: float, solution: LPSolution, solve: Callable[[list[int], float], list[int]]
+) -> None:
+    """Solve all children at a tolerance, and those that are not as accurate as they should be again at a tenth and a hundredth.
+
+    Solvers measure what they have scaled or presolved, and what that is worth on the problem itself comes out afterwards.
+
+    Args:
+        solve: solves some children at a tolerance; returns those of them that it would not vouch for.
+    """
+    todo = list(range(len(solution.status)))
+    for share_of in (1.0, 0.1, 0.01):
+        answers = in_shares(todo, lambda share, asked=share_of * tolerance: solve(share, asked))
+        doubted = [child for answer in answers for child in answer]
+        optimal = [child for child in todo if solution.status[child] == lp.OPTIMAL]
+        if optimal:
+            error = lp.relative_kkt(problem.children(optimal), solution.x[:, optimal], solution.y[:, optimal])
+            doubted += [child for child, far in zip(optimal, (error > tolerance).tolist(), strict=True) if far]
+        todo = sorted(set(doubted))
+        if not todo:
+            return
 
 
 def bounded(problem: LPBatch, solution: LPSolution) -> LPSolution:

@@ -246,12 +246,17 @@ def _references(model: Model, children: Children, variable, lower, upper) -> np.
 
 
 def _cold_objective(solver) -> float:
-    for presolve in ("choose", "off"):  # presolve may end with "unbounded or infeasible"
+    """Presolve may end with "unbounded or infeasible", and 1e-9 may be more than an LP can give: infeasible is what is so at
+    1e-7 too."""
+    status = None
+    for presolve, accuracy in (("choose", 1e-9), ("off", 1e-9), ("off", 1e-7)):
         solver.clearSolver()
         solver.setOptionValue("presolve", presolve)
+        for feasibility in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+            solver.setOptionValue(feasibility, accuracy)
         solver.run()
         status = solver.getModelStatus()
-        if status != highspy.HighsModelStatus.kUnboundedOrInfeasible:
+        if status in (highspy.HighsModelStatus.kOptimal, _UNBOUNDED):
             break
     solver.setOptionValue("presolve", "choose")
     if status == highspy.HighsModelStatus.kOptimal:

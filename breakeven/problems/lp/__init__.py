@@ -23,6 +23,7 @@ from breakeven.problems.lp.judge import (
     farkas_margin,
     float64,
     ray_margin,
+    relative_kkt,
     safe_dual_bound,
     score_rank,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "LPSolution",
     "farkas_margin",
     "ray_margin",
+    "relative_kkt",
     "safe_dual_bound",
     "score_rank",
     "sparse_matrix",

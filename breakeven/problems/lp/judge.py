@@ -28,6 +28,28 @@ _ROUNDOFF = 2.0**-53
 _BLOCK = 1 << 20  # entries of one (n, children) array in the judge: 8 MiB, so that blocks stay near the caches
 
 
+def relative_kkt(problem: "LPBatch", x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The largest of primal residual, dual residual and gap of every child, each relative in the 2-norm, on unscaled data.
+
+    As PDLP measures them (arXiv:2106.04756): violations of rows and bounds over 1 + the norm of the finite sides of the rows,
+    an equality counting once; reduced costs and duals that price an infinite bound over 1 + the norm of the objective; the
+    difference of both objectives over 1 + their sizes, the offset left out.
+
+    Args:
+        problem: m rows, n columns, B children.
+        x: (n, B), finite.
+        y: (m, B), finite.
+
+    Returns:
+        (B,) float64 on the CPU.
+    """
+    arrays = Arrays(problem)
+    error = np.empty(arrays.batch)
+    for block in arrays.blocks():
+        error[block], _ = Points(arrays, block, x, y).residuals()
+    return torch.from_numpy(error)
+
+
 def safe_dual_bound(problem: "LPBatch", y: torch.Tensor) -> torch.Tensor:
     """A lower bound on every child's optimal objective that holds for any ``y``, rounding errors included.
 
