@@ -6,6 +6,9 @@ gives a point z-hat; its reflection 2 z-hat - z is averaged with an anchor z0, z
 anew. All children share the step size 0.998 / ||A||; weight, restart and end are each child's own (arXiv:2601.21990).
 """
 
+import math
+import typing
+
 import numpy as np
 
 from breakeven.contract import Unsupported, adapter
@@ -13,10 +16,11 @@ from breakeven.methods.lp.kernels import cpu
 from breakeven.methods.lp.kernels.layout import Measures
 from breakeven.methods.lp.kernels.node import Node
 from breakeven.methods.lp.kernels.packing import Packed
-from breakeven.problems.lp import LIMIT, OPTIMAL, PROOF_MARGIN, LPBatch, LPSolution
+from breakeven.problems.lp import PROOF_MARGIN, LPBatch, LPSolution
 
 CHECK_EVERY = 40  # iterations
 FIRST_PROOFS, PROOF_GROWTH = 200, 1.5  # proofs of infeasibility are looked for after so many, then at growing intervals
+WAIT = 1.1  # times its iterations, before a child is looked at again in float64 that did not hold there
 ALMOST = 1e-3  # of a direction's largest entry: what may be left where a proof needs zero, for the proof to be tried
 
 # A child restarts when its fixed-point error has fallen to SUFFICIENT of what it was after the last restart; to NECESSARY,
@@ -31,51 +35,85 @@ SMOOTHING, STEEPEST = 0.3, 1e4
 @adapter(
     title="Batched PDHG",
     paper="arXiv:2601.21990",
-    derived="the paper was known by its abstract: restarts follow cuPDLPx, weights PDLP; constants and lanes are ours",
+    derived="the paper was known by its abstract: restarts follow cuPDLPx, weights PDLP; constants, lanes and repairs are ours",
     packages=("numba",),
 )
-def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 100_000) -> LPSolution:
+def solve(
+    problem: LPBatch,
+    *,
+    tolerance: float = 1e-4,
+    single_tolerance: float = 0.5,
+    iteration_limit: int = 100_000,
+    cutoff: float = math.inf,
+    score_gap: float = 0.0,
+    polish: bool = False,
+    start: LPSolution | None = None,
+) -> LPSolution:
     """Solve every child to a relative KKT error of ``tolerance`` in the 2-norm, on unscaled data.
 
     Args:
         problem: m rows, n columns, B children, on the CPU.
+        single_tolerance: of each row and reduced cost by itself, relative to 1 + what it is made of. The norm hides a row that
+            is missed altogether beside one with a side of 1e9; where each row counts, ask for 1e-4, which takes longer.
         iteration_limit: per child, rounded up to a check; beyond it a child's status is ``LIMIT``.
+        cutoff: a child of which y proves that no objective is below ends there, as ``LIMIT``: branch-and-bound prunes it.
+        score_gap: a child ends, as ``LIMIT``, when what it adds to the parent's objective is known to this share of the most
+            that any child is proven to add: enough to rank them. 0 for never. A child's end then depends on the others.
+        polish: repair duals that price infinite bounds, which makes ``dual_bound`` finite more often.
+        start: where to start from in place of the parent's optimum, such as the solution of the node before; B or 1 children.
 
     Returns:
-        float64 inside and the problem's dtype outside; ``dual_bound`` is what y proves (`safe_dual_bound`), or -inf.
+        float64 inside and the problem's dtype outside; ``dual_bound`` is the best that was proven, or -inf.
     """
     if problem.matrix.device.type != "cpu":
         raise Unsupported("the CUDA kernels of batched PDHG are not complete yet; use the CPU")
-    if problem.child_objective is not None or problem.child_row_lower is not None:
-        raise Unsupported("children that have their own objectives or row bounds are not taken yet")
-    node = Node(problem)
+    if score_gap > 0 and problem.child_objective is not None:
+        raise Unsupported("a score_gap compares what children add to one objective; these have their own")
+    node, limits = Node(problem), Limits(tolerance, single_tolerance, iteration_limit, cutoff, score_gap)
     if node.left.size:
+        points = () if start is None else (start.x.double().numpy(), start.y.double().numpy())
         with np.errstate(all="ignore"):  # the lane of a child that has ended runs off unseen
-            _solve(node, tolerance, iteration_limit)
+            _solve(node, Packed(node.scaled.lp, *node.start(*points)), limits)
+    if (without_objective := node.feasibility()) is not None:
+        node.settle(solve(without_objective, tolerance=tolerance, iteration_limit=iteration_limit))
+    if polish:
+        node.polish()
     return node.solution()
 
 
-def _solve(node: Node, tolerance: float, iteration_limit: int) -> None:
+class Limits(typing.NamedTuple):
+    """When a child ends; see `solve`."""
+
+    tolerance: float
+    single_tolerance: float
+    iterations: int
+    cutoff: float
+    score_gap: float
+
+
+def _solve(node: Node, batch: Packed, limits: Limits) -> None:
     """Iterate, check, restart, and let go of what has ended, until nothing runs."""
-    lp, batch = node.scaled.lp, Packed(node.scaled.lp, *node.start())
     done, next_proofs = 0, FIRST_PROOFS
     while batch.running.any():
         anew = np.isinf(batch.progress.first_error) & batch.running
         if anew.any():
-            batch.progress.first_error[anew] = _error(cpu.measure(lp, batch.lanes))[anew]
-        cpu.iterate(lp, batch.lanes, CHECK_EVERY - anew.any() - 1)
-        measures = cpu.measure(lp, batch.lanes)
+            batch.progress.first_error[anew] = _error(cpu.measure(batch.lp, batch.lanes))[anew]
+        cpu.iterate(batch.lp, batch.lanes, CHECK_EVERY - anew.any() - 1)
+        measures = cpu.measure(batch.lp, batch.lanes)
         done += CHECK_EVERY
 
-        residuals = _residuals(node, measures)
-        ended = batch.running & (np.maximum.reduce(residuals) <= tolerance)
-        ended[ended] = node.accept(batch.child[ended], *batch.points(ended), OPTIMAL, tolerance)
+        ended = batch.running & (np.maximum.reduce(_residuals(node, batch, measures)) <= limits.tolerance)
+        ended &= batch.progress.wait <= done
+        batch.progress.wait[ended] = WAIT * done
+        ended[ended] = node.accept(batch.child[ended], *batch.points(ended), limits.tolerance, limits.single_tolerance)
+        if limits.cutoff < math.inf or limits.score_gap > 0:
+            ended |= _decided(node, batch, measures, limits, batch.running & ~ended, done)
         if done >= next_proofs:
             next_proofs = int(PROOF_GROWTH * done)
             ended |= _proven(node, batch, batch.running & ~ended)
-        if done >= iteration_limit:
+        if done >= limits.iterations:
             late = batch.running & ~ended
-            node.accept(batch.child[late], *batch.points(late), LIMIT, np.inf)
+            node.give_up(batch.child[late], *batch.points(late))
             ended |= late
         node.iterations[node.left[batch.child[ended]]] = done
         _restart(batch, measures, done)
@@ -86,15 +124,32 @@ def _error(measures: Measures) -> np.ndarray:
     return np.sqrt(np.maximum(measures.fixed_point_error, 0.0))
 
 
-def _residuals(node: Node, measures: Measures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _values(node: Node, measures: Measures) -> tuple[np.ndarray, np.ndarray]:
+    return node.scaled.value_unit * measures.primal_value, node.scaled.value_unit * measures.dual_value
+
+
+def _residuals(node: Node, batch: Packed, measures: Measures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The relative primal residual, dual residual and gap of every lane."""
-    scaled = node.scaled
-    primal_value, dual_value = scaled.value_unit * measures.primal_value, scaled.value_unit * measures.dual_value
+    primal_value, dual_value = _values(node, measures)
+    primal_size, dual_size = node.sizes(batch.child)
     return (
-        np.sqrt(measures.primal_residual) / scaled.primal_size,
-        np.sqrt(measures.dual_residual) / scaled.dual_size,
+        np.sqrt(measures.primal_residual) / primal_size,
+        np.sqrt(measures.dual_residual) / dual_size,
         np.abs(primal_value - dual_value) / (1 + np.abs(primal_value) + np.abs(dual_value)),
     )
+
+
+def _decided(node: Node, batch: Packed, measures: Measures, limits: Limits, where: np.ndarray, done: int) -> np.ndarray:
+    """Lanes whose duals prove the cutoff, or whose gain is known well enough beside the best one."""
+    primal_value, dual_value = (value + node.problem.offset for value in _values(node, measures))
+    level = np.full(where.shape, limits.cutoff)
+    if limits.score_gap > 0:
+        allowed = limits.score_gap * node.gain()
+        level = np.where(np.abs(primal_value - dual_value) <= allowed, np.minimum(level, dual_value - allowed), level)
+    decided = where & (dual_value >= level) & (batch.progress.wait <= done)
+    batch.progress.wait[decided] = WAIT * done
+    decided[decided] = node.reach(batch.child[decided], *batch.points(decided), level[decided])
+    return decided
 
 
 def _restart(batch: Packed, measures: Measures, done: int) -> None:
@@ -114,7 +169,7 @@ def _restart(batch: Packed, measures: Measures, done: int) -> None:
 
 def _proven(node: Node, batch: Packed, where: np.ndarray) -> np.ndarray:
     """Lanes of which the way from the anchor to the point proves that there is no optimum (arXiv:2102.04592)."""
-    rays = cpu.rays(node.scaled.lp, batch.lanes)
+    rays = cpu.rays(batch.lp, batch.lanes)
     promising = (rays.proof > PROOF_MARGIN * rays.proof_size) & (rays.proof_error <= ALMOST * rays.y_largest)
     promising |= (rays.descent > PROOF_MARGIN * rays.descent_size) & (rays.descent_error <= ALMOST * rays.x_largest)
     promising &= where

@@ -73,7 +73,7 @@ def tag(child, number, length=None):
 
 def states(packed):
     arrays_ = [getattr(packed.lanes, name) for name in TAGGED]
-    return [*arrays_, packed.progress.first_error, packed.progress.last_error]
+    return [*arrays_, *packed.progress]
 
 
 def write_tags(packed):
@@ -324,13 +324,13 @@ def test_measures_are_in_the_problems_units(name, iterations):
     x, y = x * scaled.x_unit[:, None], y * scaled.y_unit[:, None]
     children = node.left[packed.child[where]]
     matrix = PROBES[name].matrix.to_dense().numpy()
-    row_lower, row_upper = node.row_lower[:, None], node.row_upper[:, None]
+    row_lower, row_upper = node.row_lower, node.row_upper
     activity = matrix @ x
     violation = np.maximum(row_lower - activity, 0) + np.maximum(activity - row_upper, 0)
     lower, upper = (np.repeat(side[:, None], len(children), axis=1) for side in (node.lower, node.upper))
     lower[node.variable[children], range(len(children))] = node.branch_lower[children]
     upper[node.variable[children], range(len(children))] = node.branch_upper[children]
-    reduced = node.objective[:, None] - matrix.T @ y
+    reduced = node.objective - matrix.T @ y
     bound, side = np.where(reduced > 0, lower, upper), np.where(y > 0, row_lower, row_upper)
     residual = np.where(np.isinf(bound), reduced, 0)
     dual_value = (reduced * np.where(np.isinf(bound), 0, bound)).sum(0) + (y * np.where(np.isinf(side), 0, side)).sum(0)
@@ -341,7 +341,11 @@ def test_measures_are_in_the_problems_units(name, iterations):
     size = 1 + np.abs(activity).max()
     close(np.sqrt(measures.primal_residual), np.linalg.norm(violation, axis=0), size)
     close(np.sqrt(measures.dual_residual), np.linalg.norm(residual, axis=0), 1 + np.abs(node.objective).max())
-    close(scaled.value_unit * measures.primal_value, node.objective @ x, 1 + np.abs(node.objective) @ np.abs(x).max(1))
+    close(
+        scaled.value_unit * measures.primal_value,
+        node.objective[:, 0] @ x,
+        1 + np.abs(node.objective[:, 0]) @ np.abs(x).max(1),
+    )
     terms = np.abs(reduced * np.where(np.isinf(bound), 0, bound)).sum(0) + np.abs(
         y * np.where(np.isinf(side), 0, side)
     ).sum(0)
@@ -430,7 +434,8 @@ def test_without_rows_everything_is_decided():
 def test_start_is_the_parents_optimum_scaled():
     problem = PROBES["planted_optimum"]
     node = Node(problem)
-    x, y, variable, lower, upper = node.start()
+    x, y, variable, lower, upper, weight = node.start()
+    assert (weight == 1).all()
     unit = node.scaled.x_unit
     np.testing.assert_allclose((x * unit[:, None]).T, [problem.parent_x.tolist()] * 8, rtol=1e-14)
     np.testing.assert_allclose((y * node.scaled.y_unit[:, None]).T, [problem.parent_y.tolist()] * 8, rtol=1e-14)
@@ -445,7 +450,7 @@ def test_start_finds_variables_behind_empty_columns():
         columns=[(0, 4)] * 4, children=[(3, 0, 2, 0.5), (2, 1, 4, 1.5), (1, 1, 2, 1)], x=[0, 0.5, 0, 0.25], y=[0.5, 0, -0.5],
     )  # fmt: skip
     node = Node(problem)
-    x, y, variable, _, upper = node.start()
+    x, y, variable, _, upper, _ = node.start()
     assert variable.tolist() == [1, -1, 0]
     np.testing.assert_allclose(x[:, 0] * node.scaled.x_unit, [0.5, 0.25])
     np.testing.assert_allclose(y[:, 0] * node.scaled.y_unit, [0.5, -0.5])
@@ -462,13 +467,13 @@ def test_accept_looks_at_the_points_themselves():
     node = Node(PROBES["fractional_root"])  # children 0 and 1: the optima are (1, 1.5) and (2, 0)
     right = scaled_points(node, [[1, 1.5], [2, 0]], [[-0.5, 0], [0, -1]])
     primal, dual = scaled_points(node, [[1, 1.6], [2, 0]], [[-0.5, 0], [0, -0.5]])
-    assert node.accept(np.array([0, 1]), primal, dual, OPTIMAL, 1e-6).tolist() == [False, False]
+    assert node.accept(np.array([0, 1]), primal, dual, 1e-6, INF).tolist() == [False, False]
     assert node.status.tolist() == [LIMIT] * 4
-    assert node.accept(np.array([0, 1]), primal, dual, OPTIMAL, 0.5).tolist() == [True, True]
+    assert node.accept(np.array([0, 1]), primal, dual, 0.5, INF).tolist() == [True, True]
     node = Node(PROBES["fractional_root"])
     half_right = (np.column_stack([right[0][:, 0], primal[:, 0]]), np.column_stack([right[1][:, 0], dual[:, 0]]))
-    assert node.accept(np.array([0, 2]), *half_right, OPTIMAL, 1e-9).tolist() == [True, False]
-    assert node.accept(np.array([1]), right[0][:, 1:], right[1][:, 1:], OPTIMAL, 1e-9).tolist() == [True]
+    assert node.accept(np.array([0, 2]), *half_right, 1e-9, INF).tolist() == [True, False]
+    assert node.accept(np.array([1]), right[0][:, 1:], right[1][:, 1:], 1e-9, INF).tolist() == [True]
     solution = node.solution()
     assert solution.status.tolist() == [OPTIMAL, OPTIMAL, LIMIT, LIMIT]
     np.testing.assert_allclose(solution.x.T.tolist(), [[1, 1.5], [2, 0], [0, 0], [0, 0]], atol=1e-15)
@@ -491,13 +496,13 @@ def test_accept_measures_each_residual(x, y, error):
     for tolerance in (0.99 * error - 1e-12, 1.01 * error + 1e-12):
         node = Node(problem)
         points = scaled_points(node, [x], [y])
-        assert node.accept(np.array([0]), *points, OPTIMAL, tolerance).tolist() == [tolerance > error]
+        assert node.accept(np.array([0]), *points, tolerance, INF).tolist() == [tolerance > error]
 
 
 def test_accept_puts_points_into_the_childs_box():
     node = Node(PROBES["fractional_root"])
     x, y = scaled_points(node, [[1 + 1e-9, 1.5]], [[-0.5, 0]])
-    assert node.accept(np.array([0]), x, y, OPTIMAL, 1e-6).tolist() == [True]
+    assert node.accept(np.array([0]), x, y, 1e-6, INF).tolist() == [True]
     assert node.x[0, 0] == 1
 
 
@@ -533,7 +538,7 @@ def test_prove_knows_rays():
 def test_bounds_of_given_up_children_hold_for_any_dual(y):
     node = Node(PROBES["fractional_root"])
     x, y = scaled_points(node, [[0, 0]] * 4, y.T)
-    assert node.accept(np.arange(4), x, y, LIMIT, INF).all()
+    node.give_up(np.arange(4), x, y)
     assert (node.solution().dual_bound <= PROBES["fractional_root"].reference).all()
 
 

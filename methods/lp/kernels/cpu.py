@@ -11,7 +11,7 @@ from numba import njit, prange
 
 from breakeven.methods.lp.kernels import formulas
 from breakeven.methods.lp.kernels.layout import Measures, Rays
-from breakeven.methods.lp.kernels.simd import choose, load, store, sum_of_rows, zeros
+from breakeven.methods.lp.kernels.simd import choose, entry, load, store, sum_of_rows, zeros
 
 _OPTIONS = {"cache": True, "error_model": "numpy"}
 _OF_BLOCKS = {**_OPTIONS, "parallel": True}
@@ -63,30 +63,31 @@ def _each_block(kernel, lanes, *arguments) -> None:
 
 
 @njit(**_OPTIONS)
-def primal_pass(lp, x_reflected, x_anchor, y, share, step, variable, lower, upper, branched, width):
-    """The primal half of one iteration of one block: ``x_reflected`` (n, W) from ``y`` (m, W), in place.
+def primal_pass(lp, b, x_reflected, x_anchor, y, share, step, variable, lower, upper, branched, width):
+    """The primal half of one iteration of block b: ``x_reflected`` (n, W) from ``y`` (m, W), in place.
 
     ``share``, ``step``, ``lower`` and ``upper`` are rows, ``variable`` is a row of whole numbers, ``branched`` is (n,).
     """
-    for j in range(len(lp.objective)):
+    for j in range(len(x_anchor)):
         priced = _column_times(lp, j, y, width)
         x = _halpern(load(x_anchor, j, width), load(x_reflected, j, width), share)
+        cost, low, high = (entry(lp.objective, b, j, width), entry(lp.lower, b, j, width), entry(lp.upper, b, j, width))
         if branched[j]:
             other = abs(variable - float(j))
-            low, high = choose(other, lp.lower[j], lower), choose(other, lp.upper[j], upper)
-            point = _primal_point(x, priced, lp.objective[j], step, low, high)
+            point = _primal_point(x, priced, cost, step, choose(other, low, lower), choose(other, high, upper))
         else:
-            point = _primal_point(x, priced, lp.objective[j], step, lp.lower[j], lp.upper[j])
+            point = _primal_point(x, priced, cost, step, low, high)
         store(x_reflected, j, _reflect(point, x))
 
 
 @njit(**_OPTIONS)
-def dual_pass(lp, x_reflected, y, y_anchor, share, step, width):
-    """The dual half of one iteration of one block: ``y`` (m, W) from ``x_reflected`` (n, W), in place."""
-    for i in range(len(lp.row_lower)):
+def dual_pass(lp, b, x_reflected, y, y_anchor, share, step, width):
+    """The dual half of one iteration of block b: ``y`` (m, W) from ``x_reflected`` (n, W), in place."""
+    for i in range(len(y)):
         activity = _row_times(lp, i, x_reflected, width)
         iterate = load(y, i, width)
-        point = _dual_point(iterate, activity, step, lp.row_lower[i], lp.row_upper[i])
+        low, high = entry(lp.row_lower, b, i, width), entry(lp.row_upper, b, i, width)
+        point = _dual_point(iterate, activity, step, low, high)
         store(y, i, _halpern(load(y_anchor, i, width), _reflect(point, iterate), share))
 
 
@@ -108,7 +109,7 @@ def _column_times(lp, j, y, width):
 def _iterate(blocks, lp, lanes, iterations, width):
     for b in prange(blocks):
         _iterate_block(
-            lp, lanes.x_reflected[b], lanes.x_anchor[b], lanes.y[b], lanes.y_anchor[b], lanes.weight[b], lanes.inner[b],
+            lp, b, lanes.x_reflected[b], lanes.x_anchor[b], lanes.y[b], lanes.y_anchor[b], lanes.weight[b], lanes.inner[b],
             load(lanes.variable, b, width), load(lanes.lower, b, width), load(lanes.upper, b, width), lanes.branched[b],
             iterations, width,
         )  # fmt: skip
@@ -116,15 +117,15 @@ def _iterate(blocks, lp, lanes, iterations, width):
 
 @njit(**_OPTIONS)
 def _iterate_block(
-    lp, x_reflected, x_anchor, y, y_anchor, weight, inner, variable, lower, upper, branched, iterations, width
+    lp, b, x_reflected, x_anchor, y, y_anchor, weight, inner, variable, lower, upper, branched, iterations, width
 ):  # fmt: skip
     primal_step, dual_step = load(lp.step / weight, 0, width), load(lp.step * weight, 0, width)
     for _ in range(iterations):
         share = load(inner / (inner + 1.0), 0, width)
-        primal_pass(lp, x_reflected, x_anchor, y, share, primal_step, variable, lower, upper, branched, width)
+        primal_pass(lp, b, x_reflected, x_anchor, y, share, primal_step, variable, lower, upper, branched, width)
         inner += 1.0
         share = load(inner / (inner + 1.0), 0, width)
-        dual_pass(lp, x_reflected, y, y_anchor, share, dual_step, width)
+        dual_pass(lp, b, x_reflected, y, y_anchor, share, dual_step, width)
 
 
 @njit(**_OF_BLOCKS)
@@ -168,24 +169,24 @@ def _measure_block(
     share, step = load(inner / (inner + 1.0), 0, width), load(lp.step / weight, 0, width)
 
     # x_point is the middle between the iterate, which it keeps meanwhile, and the reflected point.
-    for j in range(len(lp.objective)):
+    for j in range(len(x_anchor)):
         store(x_point, j, _halpern(load(x_anchor, j, width), load(x_reflected, j, width), share))
-    primal_pass(lp, x_reflected, x_anchor, y, share, step, variable, lower, upper, branched, width)
-    for j in range(len(lp.objective)):
+    primal_pass(lp, b, x_reflected, x_anchor, y, share, step, variable, lower, upper, branched, width)
+    for j in range(len(x_anchor)):
         reflected, iterate = load(x_reflected, j, width), load(x_point, j, width)
         point = 0.5 * (reflected + iterate)
         store(x_point, j, point)
         x_step += (reflected - iterate) * (reflected - iterate)
         moved = point - load(x_anchor, j, width)
         x_moved += moved * moved
-        primal_value += lp.objective[j] * point
+        primal_value += entry(lp.objective, b, j, width) * point
 
     # The dual half, as in `dual_pass`, with A x_point beside it.
     inner += 1.0
     share, step = load(inner / (inner + 1.0), 0, width), load(lp.step * weight, 0, width)
-    for i in range(len(lp.row_lower)):
+    for i in range(len(y)):
         reflected_activity, activity = _row_times(lp, i, x_reflected, width), _row_times(lp, i, x_point, width)
-        low, high = lp.row_lower[i], lp.row_upper[i]
+        low, high = entry(lp.row_lower, b, i, width), entry(lp.row_upper, b, i, width)
         iterate, anchor = load(y, i, width), load(y_anchor, i, width)
         point = _dual_point(iterate, reflected_activity, step, low, high)
         reflected = _reflect(point, iterate)
@@ -198,10 +199,11 @@ def _measure_block(
         primal += violation * violation
         dual_value += _price(point, low, high)
 
-    for j in range(len(lp.objective)):
-        reduced = lp.objective[j] - _column_times(lp, j, y_point, width)
+    for j in range(len(x_anchor)):
+        reduced = entry(lp.objective, b, j, width) - _column_times(lp, j, y_point, width)
         other = abs(variable - float(j))
-        low, high = choose(other, lp.lower[j], lower), choose(other, lp.upper[j], upper)
+        low = choose(other, entry(lp.lower, b, j, width), lower)
+        high = choose(other, entry(lp.upper, b, j, width), upper)
         dual_value += _price(reduced, low, high)
         residual = lp.column_unit[j] * _unpriced(reduced, low, high)
         dual += residual * residual
@@ -239,8 +241,8 @@ def _rays_block(lp, x_point, x_anchor, y_point, y_anchor, variable, lower, upper
     x_ray, y_ray = np.empty(x_point.shape), np.empty(y_point.shape)
 
     # Farkas: where q = (what y prices of the rows) + (the least of -y'Ax over the box) > 0, no x in the box meets the rows.
-    for i in range(len(lp.row_lower)):
-        low, high = lp.row_lower[i], lp.row_upper[i]
+    for i in range(len(y_point)):
+        low, high = entry(lp.row_lower, b, i, width), entry(lp.row_upper, b, i, width)
         ray = load(y_point, i, width) - load(y_anchor, i, width)
         ray = ray - _unpriced(ray, low, high)
         store(y_ray, i, ray)
@@ -248,9 +250,10 @@ def _rays_block(lp, x_point, x_anchor, y_point, y_anchor, variable, lower, upper
         proof += worth
         proof_size += abs(worth)
         y_largest = max(y_largest, abs(ray))
-    for j in range(len(lp.objective)):
+    for j in range(len(x_point)):
         other = abs(variable - float(j))
-        low, high = choose(other, lp.lower[j], lower), choose(other, lp.upper[j], upper)
+        low = choose(other, entry(lp.lower, b, j, width), lower)
+        high = choose(other, entry(lp.upper, b, j, width), upper)
         reduced = 0.0 - _column_times(lp, j, y_ray, width)
         worth = _price(reduced, low, high)
         proof += worth
@@ -262,15 +265,16 @@ def _rays_block(lp, x_point, x_anchor, y_point, y_anchor, variable, lower, upper
         ray = choose(low - low + 1.0, max(ray, 0.0), ray)
         ray = choose(high - high + 1.0, min(ray, 0.0), ray)
         store(x_ray, j, ray)
-        gain = 0.0 - lp.objective[j] * ray
+        gain = 0.0 - entry(lp.objective, b, j, width) * ray
         descent += gain
         descent_size += abs(gain)
         x_largest = max(x_largest, abs(ray))
 
     # A way down that no row stops either.
-    for i in range(len(lp.row_lower)):
-        low = 0.0 if lp.row_lower[i] > -np.inf else -np.inf
-        high = 0.0 if lp.row_upper[i] < np.inf else np.inf
+    for i in range(len(y_point)):
+        low = zeros(width) + entry(lp.row_lower, b, i, width)
+        high = zeros(width) + entry(lp.row_upper, b, i, width)
+        low, high = choose(low - low + 1.0, 0.0, low), choose(high - high + 1.0, 0.0, high)
         descent_error = max(descent_error, _outside(_row_times(lp, i, x_ray, width), low, high))
 
     values = (proof, proof_size, proof_error, y_largest, descent, descent_size, descent_error, x_largest)

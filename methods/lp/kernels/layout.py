@@ -11,7 +11,11 @@ import numpy as np
 
 
 class ScaledLP(typing.NamedTuple):
-    """``min objective'x  subject to  row_lower <= A x <= row_upper, lower <= x <= upper``, with ``step * ||A||_2 < 1``."""
+    """``min objective'x  subject to  row_lower <= A x <= row_upper, lower <= x <= upper``, with ``step * ||A||_2 < 1``.
+
+    Objective and row bounds are one for all children, (n,) or (m,), or one for each: (n, B) or (m, B) before children are in
+    lanes, (K, n, W) or (K, m, W) then.
+    """
 
     row_starts: np.ndarray  # (m + 1,) int32: row i of A has the entries row_starts[i]:row_starts[i + 1]
     row_indices: np.ndarray  # (nnz,) int32

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse
 import torch
 
+from breakeven.methods.lp.kernels.certificates import priced, repaired, signs, worst_single_error
 from breakeven.methods.lp.kernels.scaling import scale
 from breakeven.problems.lp import (
     INFEASIBLE,
@@ -31,6 +32,8 @@ class Node:
         left: (c,) the children that need iterations.
         scaled: `Scaled`, without empty rows and columns.
         may_be_unbounded: whether some bound is infinite.
+        parent_value: the objective at the parent's point, offset included; (1,), or (B,) where children have objectives.
+        bound: (B,) the best that was proven of each child on the way, offset included.
     """
 
     def __init__(self, problem: LPBatch):
@@ -42,14 +45,19 @@ class Node:
         if not self.matrix.data.all():
             self.matrix = self.matrix.copy()  # until here it shares the problem's memory
             self.matrix.eliminate_zeros()
-        self.transposed = self.matrix.T.tocsr()
+        self.transposed, self.size = self.matrix.T.tocsr(), abs(self.matrix)
         self.variable = problem.branch_variable.numpy()
-        for name in ("objective", "lower", "upper", "row_lower", "row_upper", "branch_lower", "branch_upper"):
+        for name in ("lower", "upper", "branch_lower", "branch_upper"):
             setattr(self, name, _float64(getattr(problem, name)))
+        for name in ("objective", "row_lower", "row_upper"):  # (n, 1) or (m, 1) where all children have the same
+            own = getattr(problem, f"child_{name}")
+            setattr(self, name, _float64(getattr(problem, name))[:, None] if own is None else _float64(own))
         (rows, columns), children = matrix.shape, self.variable.size
         self.x, self.y = np.zeros((children, columns)).T, np.zeros((children, rows)).T
         self.status = np.full(children, LIMIT, np.int8)
         self.iterations = np.zeros(children, np.int64)
+        self.bound = np.full(children, -math.inf)
+        self.parent_value = _float64(problem.parent_x) @ self.objective + problem.offset
         sides = (self.lower, self.upper, self.branch_lower, self.branch_upper)
         self.may_be_unbounded = any(np.isinf(side).any() for side in sides)
         self.rows = np.flatnonzero(np.diff(self.matrix.indptr))
@@ -61,85 +69,165 @@ class Node:
             self.left = self.left[:0]
         if self.left.size:
             self.scaled = scale(
-                self.matrix[self.rows][:, self.columns], self.objective[self.columns], self.lower[self.columns],
-                self.upper[self.columns], self.row_lower[self.rows], self.row_upper[self.rows],
+                self.matrix[self.rows][:, self.columns], _of(self.objective, self.left)[self.columns],
+                self.lower[self.columns], self.upper[self.columns],
+                _of(self.row_lower, self.left)[self.rows], _of(self.row_upper, self.left)[self.rows],
             )  # fmt: skip
 
     def _closed_form(self) -> None:
         """What empty rows and columns and crossing bounds decide by themselves."""
         empty_rows = np.setdiff1d(np.arange(self.matrix.shape[0]), self.rows)
-        broken = empty_rows[(self.row_lower[empty_rows] > 0) | (self.row_upper[empty_rows] < 0)]
-        self.status[(self.branch_lower > self.branch_upper) | (broken.size > 0)] = INFEASIBLE
-        if broken.size:
-            self.y[broken[0]] = 1.0 if self.row_lower[broken[0]] > 0 else -1.0
+        wrong = (self.row_lower[empty_rows] > 0).astype(float) - (self.row_upper[empty_rows] < 0)  # (k, 1) or (k, B)
+        for child in np.flatnonzero(np.broadcast_to(wrong.any(0), self.status.shape)):
+            column = wrong[:, child if wrong.shape[1] > 1 else 0]
+            first = np.flatnonzero(column)[0]
+            self.y[empty_rows[first], child], self.status[child] = column[first], INFEASIBLE
+        self.status[self.branch_lower > self.branch_upper] = INFEASIBLE
         for j in np.setdiff1d(np.arange(self.matrix.shape[1]), self.columns):
-            mine = self.variable == j
+            mine, cost = self.variable == j, self.objective[j]
             low = np.where(mine, self.branch_lower, self.lower[j])
             high = np.where(mine, self.branch_upper, self.upper[j])
-            best = low if self.objective[j] > 0 else high if self.objective[j] < 0 else np.clip(0.0, low, high)
+            best = np.where(cost > 0, low, np.where(cost < 0, high, np.clip(0.0, low, high)))
             open_ = self.status == LIMIT
             endless = open_ & np.isinf(best)
             self.x[j, open_] = np.where(endless, 0.0, best)[open_]
             self.x[:, endless] = 0.0
-            self.x[j, endless] = -np.sign(self.objective[j])
+            self.x[j, endless] = -np.sign(np.broadcast_to(cost, mine.shape)[endless])
             self.status[endless] = UNBOUNDED
 
-    def start(self) -> tuple[np.ndarray, ...]:
-        """The parent's optimum, scaled, for each child that is left: x, y, and its variable with its bounds (`Packed`)."""
+    def start(self, x=None, y=None) -> tuple[np.ndarray, ...]:
+        """What `Packed` takes after the LP: of every child that is left a point, scaled, its variable and bounds, its weight.
+
+        The point is the parent's optimum, or ``x`` (n, B) and ``y`` (m, B), or (n, 1) and (m, 1).
+        """
         place = np.full(self.matrix.shape[1], -1)
         place[self.columns] = np.arange(self.columns.size)
         variable = place[self.variable[self.left]]
         unit = self.scaled.x_unit[variable]
-        x, y = _float64(self.problem.parent_x)[self.columns], _float64(self.problem.parent_y)[self.rows]
-        x, y = x / self.scaled.x_unit, y / self.scaled.y_unit
-        x, y = (np.repeat(point[:, None], self.left.size, axis=1) for point in (x, y))
-        return x, y, variable, self.branch_lower[self.left] / unit, self.branch_upper[self.left] / unit
+        x = _float64(self.problem.parent_x)[:, None] if x is None else x
+        y = _float64(self.problem.parent_y)[:, None] if y is None else y
+        x = _of(x, self.left)[self.columns] / self.scaled.x_unit[:, None]
+        y = _of(y, self.left)[self.rows] / self.scaled.y_unit[:, None]
+        x, y = (np.broadcast_to(point, (len(point), self.left.size)) for point in (x, y))
+        branch = variable, self.branch_lower[self.left] / unit, self.branch_upper[self.left] / unit
+        return x, y, *branch, np.broadcast_to(self.scaled.weight, self.left.shape)
 
-    def accept(self, children: np.ndarray, x: np.ndarray, y: np.ndarray, status: int, tolerance: float) -> np.ndarray:
-        """Record those scaled points (n, c) and (m, c) that hold in float64 on the problem's own numbers; which ones do."""
+    def accept(self, children: np.ndarray, x: np.ndarray, y: np.ndarray, tolerance: float, single: float) -> np.ndarray:
+        """Record as optimal those scaled points (n, c) and (m, c) that hold in float64 on the problem's own numbers; which ones.
+
+        Args:
+            tolerance: of primal residual, dual residual and gap, each relative, in the 2-norm (PDLP, arXiv:2106.04756).
+            single: of each row and reduced cost by itself (`worst_single_error`).
+        """
         chosen = self.left[children]
         x, y = self._whole(x, y, self.x[:, chosen])
+        x, errors = self._errors(chosen, x, y)
+        good = (errors[0] <= tolerance) & (errors[1] <= single)
+        self._record(chosen[good], x[:, good], y[:, good], OPTIMAL)
+        return good
+
+    def give_up(self, children: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+        """Keep scaled points of children that end without an optimum."""
+        chosen = self.left[children]
+        x, y = self._whole(x, y, self.x[:, chosen])
+        self._record(chosen, np.clip(x, *self._box(chosen)), y, LIMIT)
+
+    def reach(self, children: np.ndarray, x: np.ndarray, y: np.ndarray, level: np.ndarray) -> np.ndarray:
+        """Give up those children of which the scaled duals prove a bound of at least ``level`` (c,); which ones."""
+        if not children.size:
+            return np.zeros(0, np.bool_)
+        chosen = self.left[children]
+        _, whole = self._whole(x, y, self.x[:, chosen])
+        reached = self._prove_bounds(chosen, whole) >= level
+        self.give_up(children[reached], x[:, reached], y[:, reached])
+        return reached
+
+    def _prove_bounds(self, chosen: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """What duals (m, c) prove of some children; the best is kept."""
+        bound = safe_dual_bound(self.problem.children(torch.from_numpy(chosen)), torch.from_numpy(y)).numpy()
+        self.bound[chosen] = np.maximum(self.bound[chosen], bound)
+        return bound
+
+    def gain(self) -> float:
+        """The most that is proven of any child, above the parent's objective; at least 0."""
+        new = np.flatnonzero((self.status == OPTIMAL) & (self.bound == -math.inf))
+        if new.size:
+            self._prove_bounds(new, self.y[:, new])
+        return max(0.0, float((self.bound - self.parent_value).max()))
+
+    def _box(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lower, upper = (np.repeat(side[:, None], chosen.size, axis=1) for side in (self.lower, self.upper))
         each = np.arange(chosen.size)
         lower[self.variable[chosen], each] = self.branch_lower[chosen]
         upper[self.variable[chosen], each] = self.branch_upper[chosen]
-        x = np.clip(x, lower, upper)
-        good = self._kkt_error(x, y, lower, upper) <= tolerance
-        self._record(chosen[good], x[:, good], y[:, good], status)
-        return good
+        return lower, upper
 
-    def _kkt_error(self, x, y, lower, upper) -> np.ndarray:
-        """The largest of primal residual, dual residual and gap, each relative, in the 2-norm (PDLP, arXiv:2106.04756)."""
+    def _errors(self, chosen: np.ndarray, x, y) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """x within its bounds; the relative KKT error, and the worst single one."""
+        lower, upper = self._box(chosen)
+        objective, row_lower, row_upper = (_of(own, chosen) for own in (self.objective, self.row_lower, self.row_upper))
+        x = np.clip(x, lower, upper)
         activity = self.matrix @ x
-        violation = np.maximum(self.row_lower[:, None] - activity, 0)
-        violation += np.maximum(activity - self.row_upper[:, None], 0)
-        row_value, row_residual = _priced(y, self.row_lower[:, None], self.row_upper[:, None])
-        box_value, box_residual = _priced(self.objective[:, None] - self.transposed @ y, lower, upper)
-        primal_value, dual_value = self.objective @ x, row_value + box_value
+        violation = np.maximum(row_lower - activity, 0) + np.maximum(activity - row_upper, 0)
+        row_value, row_residual = priced(y, row_lower, row_upper)
+        box_value, box_residual = priced(objective - self.transposed @ y, lower, upper)
+        primal_value, dual_value = (objective * x).sum(0), row_value.sum(0) + box_value.sum(0)
         gap = np.abs(primal_value - dual_value) / (1 + np.abs(primal_value) + np.abs(dual_value))
-        primal = np.linalg.norm(violation, axis=0) / self.scaled.primal_size
-        return np.maximum.reduce([primal, np.hypot(row_residual, box_residual) / self.scaled.dual_size, gap])
+        sizes = self.sizes(np.searchsorted(self.left, chosen))
+        primal = np.linalg.norm(violation, axis=0) / sizes[0]
+        dual = np.hypot(np.linalg.norm(row_residual, axis=0), np.linalg.norm(box_residual, axis=0)) / sizes[1]
+        column_terms = np.abs(objective) + self.size.T @ np.abs(y)
+        single = worst_single_error(
+            violation, (row_lower, row_upper), self.size @ np.abs(x), box_residual, column_terms
+        )
+        return x, (np.maximum.reduce([primal, dual, gap]), single)
+
+    def sizes(self, children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What primal and dual residuals are relative to, for children by their place in ``left``."""
+        primal, dual = self.scaled.primal_size, self.scaled.dual_size
+        return primal[children] if primal.size > 1 else primal[0], dual[children] if dual.size > 1 else dual[0]
 
     def prove(self, children: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Record those children of which the direction y (m, c) proves infeasibility, or x (n, c) no bound; which ones.
 
-        A proof must leave some sums exactly zero: entries that are nothing beside the largest one are taken for zeros.
+        A proof must leave some sums exactly zero. Entries that are nothing beside the largest one are taken for zeros; where
+        that is no proof, what must be zero is made so by a repair, without them and with them.
         """
         chosen = self.left[children]
-        x, y = (np.where(np.abs(ray) > NOTHING * np.abs(ray).max(axis=0), ray, 0.0) for ray in (x, y))
-        x, y = self._whole(x, y, np.zeros((self.matrix.shape[1], chosen.size)))
-        x, y = (
-            _float64(torch.from_numpy(ray).to(self.problem.objective.dtype)) for ray in (x, y)
-        )  # as it will be read
-        names = ("branch_variable", "branch_lower", "branch_upper", "reference")
-        some = dataclasses.replace(self.problem, **{name: getattr(self.problem, name)[chosen] for name in names})
-        infeasible = farkas_margin(some, torch.from_numpy(y)).numpy() > PROOF_MARGIN
-        self._record(chosen[infeasible], np.zeros_like(x[:, infeasible]), y[:, infeasible], INFEASIBLE)
+        some = self.problem.children(chosen)
+        empty = np.zeros((self.matrix.shape[1], chosen.size))
+        _, whole = self._whole(x, y, empty)
+        x, short = (np.where(np.abs(ray) > NOTHING * np.abs(ray).max(axis=0), ray, 0.0) for ray in (x, y))
+        x, short = (self._rounded(ray) for ray in self._whole(x, short, empty))
+        infeasible = farkas_margin(some, torch.from_numpy(short)).numpy() > PROOF_MARGIN
+        for candidates in (short, whole):
+            rest = np.flatnonzero(~infeasible)
+            if rest.size:
+                fixed = self._repaired(chosen[rest], candidates[:, rest])
+                proven = farkas_margin(some.children(rest), torch.from_numpy(fixed)).numpy() > PROOF_MARGIN
+                short[:, rest[proven]], infeasible[rest[proven]] = fixed[:, proven], True
+        self._record(chosen[infeasible], np.zeros_like(x[:, infeasible]), short[:, infeasible], INFEASIBLE)
         if not self.may_be_unbounded:
             return infeasible
         unbounded = ~infeasible & (ray_margin(some, torch.from_numpy(x)).numpy() > PROOF_MARGIN)
-        self._record(chosen[unbounded], x[:, unbounded], np.zeros_like(y[:, unbounded]), UNBOUNDED)
+        self._record(chosen[unbounded], x[:, unbounded], np.zeros_like(short[:, unbounded]), UNBOUNDED)
         return infeasible | unbounded
+
+    def _repaired(self, chosen: np.ndarray, y: np.ndarray, objective: np.ndarray | None = None) -> np.ndarray:
+        """`repaired` for several children; proofs of infeasibility if no objective (n, 1) or (n, B) is given."""
+        lower, upper = self._box(chosen)
+        least, most = signs(_of(self.row_lower, chosen), _of(self.row_upper, chosen))
+        y = np.clip(y, least, most)
+        goal = np.zeros((self.matrix.shape[1], 1)) if objective is None else _of(objective, chosen)
+        for k in range(chosen.size):
+            allowed = tuple(side[:, k if side.shape[1] > 1 else 0] for side in (least, most))
+            own = goal[:, k if goal.shape[1] > 1 else 0]
+            y[:, k] = repaired(self.transposed, y[:, k], own, lower[:, k], upper[:, k], allowed)
+        return self._rounded(y)
+
+    def _rounded(self, ray: np.ndarray) -> np.ndarray:
+        """A direction as it will be read: in the problem's dtype."""
+        return _float64(torch.from_numpy(np.ascontiguousarray(ray)).to(self.problem.objective.dtype))
 
     def _whole(self, x, y, rest) -> tuple[np.ndarray, np.ndarray]:
         """Scaled points in the problem's units, with the empty columns of ``rest`` and zeros for empty rows."""
@@ -150,10 +238,33 @@ class Node:
     def _record(self, children: np.ndarray, x: np.ndarray, y: np.ndarray, status: int) -> None:
         self.x[:, children], self.y[:, children], self.status[children] = x, y, status
 
+    def feasibility(self) -> LPBatch | None:
+        """The children that have a ray, without their objective: whether they have a point decides whether they are unbounded."""
+        if not (self.status == UNBOUNDED).any():
+            return None
+        some = self.problem.children(torch.from_numpy(np.flatnonzero(self.status == UNBOUNDED)))
+        zeros = torch.zeros_like(some.objective), torch.zeros_like(some.parent_y)
+        return dataclasses.replace(some, objective=zeros[0], parent_y=zeros[1], child_objective=None)
+
+    def settle(self, solution: LPSolution) -> None:
+        """Take what `feasibility` has come to: without a point, a child is infeasible; without either proof, it is given up."""
+        children = np.flatnonzero(self.status == UNBOUNDED)
+        self.iterations[children] += solution.iterations.numpy()
+        for child, status, y in zip(children, solution.status.tolist(), _float64(solution.y).T, strict=True):
+            if status != OPTIMAL:
+                self.x[:, child], self.y[:, child] = 0.0, y if status == INFEASIBLE else 0.0
+                self.status[child] = status
+
+    def polish(self) -> None:
+        """Look at what duals prove without the reduced costs that price infinite bounds."""
+        children = np.flatnonzero((self.status == OPTIMAL) | (self.status == LIMIT))
+        if children.size:
+            self._prove_bounds(children, self._repaired(children, self.y[:, children], self.objective))
+
     def solution(self) -> LPSolution:
-        """What has been found, with the bounds that y proves, in the problem's dtype."""
+        """What has been found, with the best bounds that are proven, in the problem's dtype."""
         y, status = torch.from_numpy(self.y), torch.from_numpy(self.status)
-        bound = safe_dual_bound(self.problem, y)
+        bound = torch.maximum(safe_dual_bound(self.problem, y), torch.from_numpy(self.bound))
         bound[status == INFEASIBLE] = math.inf
         bound[status == UNBOUNDED] = -math.inf
         dtype = self.problem.objective.dtype
@@ -163,11 +274,9 @@ class Node:
         return LPSolution(x.to(dtype), y.to(dtype), status, rounded, torch.from_numpy(self.iterations))
 
 
-def _priced(value: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What multipliers earn at the bounds that they price, and the norm of those that price none."""
-    side = np.broadcast_to(np.where(value > 0, lower, upper), value.shape)
-    known = np.isfinite(side)
-    return (value * np.where(known, side, 0.0)).sum(axis=0), np.linalg.norm(np.where(known, 0.0, value), axis=0)
+def _of(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """The columns of some children; the one column that all share as it is."""
+    return values if values.shape[1] == 1 else values[:, chosen]
 
 
 def _float64(tensor: torch.Tensor) -> np.ndarray:

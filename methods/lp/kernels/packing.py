@@ -12,6 +12,7 @@ WIDTHS = (16, 8, 4, 1)
 """Lanes to a block: 16 are two AVX-512 registers, or four of AVX2, of float64."""
 
 EMPTY = -1
+OWN = ("objective", "row_lower", "row_upper")
 LINE = 64  # bytes of a cache line
 
 
@@ -20,18 +21,20 @@ class Progress(typing.NamedTuple):
 
     first_error: np.ndarray  # the fixed-point error right after the last restart; inf where it is not measured yet
     last_error: np.ndarray  # at the last check
+    wait: np.ndarray  # iterations before which it is not looked at again, since what its errors promised did not hold
 
 
 class Packed:
     """Children in lanes. A lane that is `EMPTY` iterates like its neighbours, and nobody looks at it.
 
     Attributes:
-        child: (K, W) int64, the child in each lane.
-        lanes, progress: its state.
+        child: (K, W) int64, the number of the child in each lane.
+        lp: what children have of their own in it is in lanes too.
+        lanes, progress: their state.
     """
 
-    def __init__(self, lp: ScaledLP, x, y, variable, lower, upper):
-        """Start B children at ``x`` (n, B) and ``y`` (m, B), clipped to their boxes.
+    def __init__(self, lp: ScaledLP, x, y, variable, lower, upper, weight=1.0):
+        """Start B children at ``x`` (n, B) and ``y`` (m, B), clipped to their boxes; ``weight`` is the primal weight, (B,).
 
         Child b has the bounds ``lower[b]`` and ``upper[b]`` of the variable number ``variable[b]``, (B,) each; -1 for none.
         """
@@ -42,14 +45,16 @@ class Packed:
             x[variable[inside], inside.nonzero()[0]], lower[inside], upper[inside]
         )
         columns = x.T[None], y.T[None]  # one block, one lane after the other
-        one, zero, far = (np.full((1, children), value) for value in (1.0, 0.0, np.inf))
+        zero, far = (np.full((1, children), value) for value in (0.0, np.inf))
         self.child = np.arange(children)[None]
+        own = {name: getattr(lp, name) for name in OWN}
+        self.lp = lp._replace(**{name: values[None] for name, values in own.items() if values.ndim == 2})
         self.lanes = Lanes(
             *(np.moveaxis(state, 1, 2) for state in [columns[0]] * 3 + [columns[1]] * 3),
-            weight=one, inner=zero, variable=variable[None].astype(np.float64), lower=lower[None], upper=upper[None],
-            branched=np.zeros((1, x.shape[0]), np.bool_),
+            weight=np.broadcast_to(weight, (1, children)), inner=zero, variable=variable[None].astype(np.float64),
+            lower=lower[None], upper=upper[None], branched=np.zeros((1, x.shape[0]), np.bool_),
         )  # fmt: skip
-        self.progress = Progress(far, far)
+        self.progress = Progress(far, far, zero)
         self._gather()
 
     @property
@@ -84,11 +89,13 @@ class Packed:
         block, lane = np.nonzero(running[blocks:])
         block += blocks
         to_block, to_lane = (place[: block.size] for place in np.nonzero(~running[:blocks]))
-        for state in (*self.lanes[:-1], *self.progress, self.child):
+        own = self._own()
+        for state in (*self.lanes[:-1], *self.progress, self.child, *own.values()):
             if state.ndim == 3:
                 state[to_block, :, to_lane] = state[block, :, lane]
             else:
                 state[to_block, to_lane] = state[block, lane]
+        self.lp = self.lp._replace(**{name: values[:blocks] for name, values in own.items()})
         self.lanes = Lanes(*(state[:blocks] for state in self.lanes))
         self.progress = Progress(*(state[:blocks] for state in self.progress))
         self.child = self.child[:blocks]
@@ -113,9 +120,14 @@ class Packed:
         branched = np.zeros((blocks, self.lanes.branched.shape[1]), np.bool_)
         self.lanes = Lanes(*map(gathered, self.lanes[:-1]), branched=branched)
         self.progress = Progress(*map(gathered, self.progress))
+        self.lp = self.lp._replace(**{name: gathered(values) for name, values in self._own().items()})
         self.child = gathered(self.child)
         self.child.reshape(-1)[blocks * width - spare :] = EMPTY
         self._mark_branched()
+
+    def _own(self) -> dict[str, np.ndarray]:
+        """What each child has of its own in the LP, in lanes."""
+        return {name: values for name in OWN if (values := getattr(self.lp, name)).ndim == 3}
 
     def _mark_branched(self) -> None:
         block, lane = np.nonzero(self.lanes.variable >= 0)

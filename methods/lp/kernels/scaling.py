@@ -20,16 +20,21 @@ class Scaled(typing.NamedTuple):
     x_unit: np.ndarray  # (n,)
     y_unit: np.ndarray  # (m,)
     value_unit: float  # of c'x
-    primal_size: float  # 1 + the norm of the finite row bounds, equalities once, in its own units
-    dual_size: float  # 1 + the norm of the objective
+    primal_size: (
+        np.ndarray
+    )  # (c,): 1 + the norm of the finite row bounds, equalities once, in its own units; c is 1 or B
+    dual_size: np.ndarray  # (c,): 1 + the norm of the objective
+    weight: np.ndarray  # (c,): the first guess of the primal weight
 
 
 def scale(matrix: scipy.sparse.csr_array, objective, lower, upper, row_lower, row_upper) -> Scaled:
     """Ruiz' passes, then Pock and Chambolle's with alpha = 1, then one factor each for the bounds and the objective.
 
-    ``matrix`` has no empty row and no empty column. Source: PDLP (arXiv:2106.04756, section 3); the last step is that of
-    cuPDLPx (arXiv:2507.14051), and makes 1 a fair first guess of the primal weight.
+    ``matrix`` has no empty row and no empty column; ``objective`` is (n,), or (n, B) where each child has its own; so are the
+    row sides. The last factors are the same for all children: their means. Source: PDLP (arXiv:2106.04756, section 3); the
+    last step is that of cuPDLPx (arXiv:2507.14051), and makes 1 a fair first guess of the primal weight.
     """
+    objective, row_lower, row_upper = (part.reshape(len(part), -1) for part in (objective, row_lower, row_upper))
     values, columns, starts = np.array(matrix.data), matrix.indices, matrix.indptr
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(starts))
     by_column = np.argsort(columns, kind="stable")
@@ -42,20 +47,21 @@ def scale(matrix: scipy.sparse.csr_array, objective, lower, upper, row_lower, ro
         values /= row_root[rows] * column_root[columns]
         row /= row_root
         column /= column_root
-    bounds = 1 / (1 + _norm_of_sides(row * row_lower, row * row_upper))
-    costs = 1 / (1 + np.linalg.norm(column * objective))
+    cost = np.linalg.norm(column[:, None] * objective, axis=0)
+    bounds = 1 / (1 + _norm_of_sides(row[:, None] * row_lower, row[:, None] * row_upper).mean())
+    costs = 1 / (1 + cost.mean())
     lp = ScaledLP(
         row_starts=starts.astype(np.int32), row_indices=columns.astype(np.int32), row_values=values,
         column_starts=column_starts.astype(np.int32), column_indices=rows[by_column].astype(np.int32),
         column_values=values[by_column],
-        objective=costs * column * objective, lower=bounds * lower / column, upper=bounds * upper / column,
-        row_lower=bounds * row * row_lower, row_upper=bounds * row * row_upper,
+        objective=_shared(costs * column[:, None] * objective), lower=bounds * lower / column, upper=bounds * upper / column,
+        row_lower=_shared(bounds * row[:, None] * row_lower), row_upper=_shared(bounds * row[:, None] * row_upper),
         column_unit=1 / (column * costs), row_unit=1 / (row * bounds),
         step=STEP / _largest_singular_value(scipy.sparse.csr_array((values, columns, starts), shape=matrix.shape)),
     )  # fmt: skip
     return Scaled(
         lp, column / bounds, row / costs, 1 / (bounds * costs),
-        1 + _norm_of_sides(row_lower, row_upper), 1 + np.linalg.norm(objective),
+        1 + _norm_of_sides(row_lower, row_upper), 1 + np.linalg.norm(objective, axis=0), costs * (1 + cost),
     )  # fmt: skip
 
 
@@ -66,6 +72,12 @@ def _largest_singular_value(matrix: scipy.sparse.csr_array) -> float:
     return float(scipy.sparse.linalg.svds(matrix, k=1, tol=1e-2, v0=start, return_singular_vectors=False)[0])
 
 
-def _norm_of_sides(lower: np.ndarray, upper: np.ndarray) -> float:
-    sides = np.concatenate([lower, upper[upper != lower]])
-    return float(np.linalg.norm(sides[np.isfinite(sides)]))
+def _shared(values: np.ndarray) -> np.ndarray:
+    """(k,) of (k, 1); (k, B) as it is."""
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def _norm_of_sides(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    squares = np.where(np.isinf(lower), 0.0, lower) ** 2
+    squares += np.where(np.isinf(upper) | (upper == lower), 0.0, upper) ** 2
+    return np.sqrt(squares.sum(0))

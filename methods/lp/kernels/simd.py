@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model
 
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
 
@@ -58,6 +58,18 @@ def store(typing_context, array, row, value):
         return context.get_dummy_value()
 
     return types.void(array, row, value), generate
+
+
+def entry(array, block, j, width):
+    """Entry j of what all lanes share, (n,), as a float; or of what each lane has its own of, (K, n, W), as a row."""
+    raise NotImplementedError("for compiled code")
+
+
+@overload(entry)
+def _entry(array, block, j, width):
+    if array.ndim == 1:
+        return lambda array, block, j, width: array[j]
+    return lambda array, block, j, width: load(array, block * array.shape[1] + j, width)
 
 
 @intrinsic
