@@ -2,13 +2,16 @@
 PYTHON ?= python3
 TOX = .venv/bin/tox
 
-.PHONY: leaderboard test clean
+.PHONY: leaderboard test docs clean
 
 leaderboard: $(TOX)  ## measure the quick sweep on this machine and build its page
 	$(TOX) run -e leaderboard
 
 test: $(TOX)  ## everything that CI runs
 	$(TOX) run -e test
+
+docs: $(TOX)  ## the documents and the API as pages, into site/docs
+	$(TOX) run -e docs
 
 $(TOX): constraints.txt
 	$(PYTHON) -m venv .venv

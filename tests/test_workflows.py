@@ -4,6 +4,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 
 import click
 import pytest
@@ -23,6 +24,32 @@ def read(file: pathlib.Path) -> dict:
 
 def steps(workflow: dict) -> list[dict]:
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize(
+    "linter",
+    [
+        ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"],
+        ["yamllint", "--strict", "-c", str(FOLDER.parent / "yamllint.yml")],
+        ["zizmor", "--offline", "--no-progress", "--config", str(FOLDER.parent / "zizmor.yml")],
+    ],
+    ids=["schema", "yamllint", "zizmor"],
+)
+def test_linters_find_nothing(linter, tmp_path):
+    command = pathlib.Path(sys.executable).with_name(linter[0])
+    if not command.exists():
+        pytest.skip(f"{linter[0]} is not installed; it is part of the extra `test`")
+
+    def lint(files) -> subprocess.CompletedProcess:
+        return subprocess.run([command, *linter[1:], *files], capture_output=True, text=True)
+
+    done = lint(FILES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    bad = tmp_path / "bad.yml"
+    bad.write_text(
+        "name: bad  \non: pull_request_target\njobs: {a: {runs-on: x, steps: [{run: 'echo ${{ github.head_ref }}', uses: 1}]}}\n"
+    )
+    assert lint([bad]).returncode != 0  # it would say so
 
 
 def test_there_is_one_to_test_one_to_gate_one_to_comment_and_one_to_publish():

@@ -44,7 +44,7 @@ def build(
     """Write the site and return its first page.
 
     Files are written beside the folder and moved into place one by one, so that a reader never meets half of one. What
-    else the folder holds, such as asv's pages under ``history/``, stays.
+    else the folder holds, such as asv's pages under ``history/`` and the documents' under ``docs/``, stays.
 
     Args:
         listings: what is known of methods, by default `registry.catalogue`; records may name others.
@@ -52,7 +52,8 @@ def build(
             link to it, and show the source in any case.
     """
     output = pathlib.Path(output_folder)
-    files = _files(store, listings, source_url, history=history.links(output))
+    beside = {"history": history.links(output), "docs": (output / "docs" / "index.html").exists()}
+    files = _files(store, listings, source_url, **beside)
     _write(files, output)
     return output / "index.html"
 
@@ -70,7 +71,12 @@ def current(records: Iterable[Record]) -> list[Record]:
 
 
 def _files(
-    store: Store, listings: Sequence[registry.Listing] | None, source_url: str, *, history: Mapping[str, str]
+    store: Store,
+    listings: Sequence[registry.Listing] | None,
+    source_url: str,
+    *,
+    history: Mapping[str, str],
+    docs: bool,
 ) -> dict:
     """Every file of the site by its path: text, or bytes."""
     records = store.newest()
@@ -103,6 +109,7 @@ def _files(
         documents=prose,
         reading=next((one.page for one in prose if one.page == "reading.html"), ""),
         history=history,
+        docs=docs,
         source_url=source_url.rstrip("/"),
         has_records=bool(shown),
     )
