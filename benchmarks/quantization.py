@@ -96,3 +96,26 @@ class ModelKL(Sweep):
     )
     quick = (Grid("trained_model", bits=(2, 3), sequences=(128,), seeds=SEEDS[:3]),)
     full = (Grid("trained_model", bits=(2, 3, 4), sequences=(32, 128, 512), seeds=SEEDS[:5]),)
+
+
+class Gemv(Sweep):
+    """The product of a quantized matrix with a few vectors, which is most of what a model does for a token."""
+
+    contest = Contest(
+        track="quantization",
+        name="gemv",
+        question="How fast is a quantized matrix multiplied with few vectors, to within a hundredth?",
+        problem="ProductProblem",
+        axes=("batch", "rows", "columns"),
+        subject_to={"relative_error": 0.01},
+        baseline="torch_float32",
+    )
+    quick = (
+        Grid("quantized_matrix", rows=(1024,), columns=(256, 1024, 4096), bits=(4,)),
+        Grid("quantized_matrix", rows=(2048,), columns=(2048,), bits=(2, 3, 8)),
+    )
+    full = (
+        Grid("quantized_matrix", rows=(256, 1024, 4096), columns=(256, 1024, 4096), bits=(2, 3, 4, 8)),
+        Grid("quantized_matrix", rows=(4096,), columns=(4096,), bits=(4,), batch=(2, 4, 8, 16, 32, 64)),
+        Grid("quantized_matrix", rows=(11008,), columns=(4096,), bits=(4,)),
+    )

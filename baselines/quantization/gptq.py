@@ -10,6 +10,7 @@ import torch
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import (
     Grid,
     Rounded,
@@ -89,6 +90,10 @@ def _fresh(problem: LayerProblem, lower: torch.Tensor, importance: torch.Tensor 
         scales[:, k : k + 1], zeros[:, k : k + 1] = grid.scales, grid.zeros
         round_block(weight, target, lower, Grid(scales, zeros, group, grid.top), start, done)
     return layer(done.codes.flip(1), Grid(scales, zeros, group, grid.top))
+
+
+quantize_model = quantizer(solve)
+"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
 
 
 @adapter(title="GPTQ", paper="arXiv:2210.17323", packages=("numba",), variants={"sequential": {"sequential": True}})

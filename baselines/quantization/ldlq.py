@@ -3,6 +3,7 @@
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import grid_of, layer, one_sided
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
@@ -20,6 +21,10 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
     lower, importance = unit_lower(problem.input_hessian, damping)
     grid = grid_of(problem, importance)
     return layer(one_sided(problem.weight, lower, grid).codes, grid)
+
+
+quantize_model = quantizer(solve)
+"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
 
 
 @adapter(title="LDLQ", paper="arXiv:2307.13304", packages=("numba",))

@@ -2,6 +2,7 @@
 
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import grid_of, layer, to_nearest
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
@@ -11,6 +12,10 @@ def solve(problem: LayerProblem) -> QuantizedLayer:
     """No calibration data is used."""
     grid = grid_of(problem, problem.weight.new_ones(problem.weight.shape[1]))
     return layer(to_nearest(problem.weight, grid), grid)
+
+
+quantize_model = quantizer(solve)
+"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
 
 
 @adapter(title="Round to nearest, clipped", packages=("numba",))

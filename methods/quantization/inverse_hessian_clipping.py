@@ -13,6 +13,7 @@ from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels import cpu
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, damped, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import better_rows, gptq
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
@@ -59,6 +60,10 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
         MOST,
     )
     return better_rows(problem, gptq(problem, problem.weight, damping), gptq(problem, weight, damping))
+
+
+quantize_model = quantizer(solve)
+"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
 
 
 @adapter(title="Inverse-Hessian clipping", derived="as of single layers", packages=("numba",))

@@ -10,6 +10,7 @@ import torch
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import Grid, better_rows, gptq, grid_of, layer, to_nearest
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
@@ -137,6 +138,10 @@ def _expected(
     span = 2 * torch.maximum(high, -low) if problem.symmetric else high.clamp(min=0) - low.clamp(max=0)
     step = span / (2**problem.bits - 1)
     return moved.square() @ cost + step.square() @ of_group / 12
+
+
+quantize_model = quantizer(solve)
+"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
 
 
 @adapter(title="OSAQ", paper="arXiv:2605.04738", derived="as of single layers", packages=("numba",))

@@ -21,6 +21,7 @@ from breakeven.methods.quantization.kernels.factors import (
     unit_lower,
 )
 from breakeven.methods.quantization.kernels.model import quantized_model
+from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import Grid, grid_of, layer, one_sided, two_sided
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
@@ -110,6 +111,10 @@ SKETCHES = {
     "B": lambda h_i, x, g: sketch_b(x, g),
     "output_only": lambda h_i, x, g: (h_i, sketch_b(x, g)[1]),
 }
+
+
+quantize_model = quantizer(solve)
+"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
 
 
 @adapter(

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from breakeven import devices
-from breakeven.methods.quantization.kernels import cpu, factors
+from breakeven.methods.quantization.kernels import cpu, factors, packing
 from breakeven.methods.quantization.kernels.rounding import grid_of, one_sided, two_sided
 from breakeven.problems.quantization import LayerProblem
+from breakeven.problems.quantization import packing as packing_layout
 
 SIZES = (1024, 4096)
 
@@ -84,19 +85,22 @@ def test_grid(benchmark, layer, rate):
 
 def test_pack(benchmark, layer, rate):
     codes = one_sided(*layer).codes.numpy()
-    packed = benchmark(cpu.pack, codes, 3)
+    packed = benchmark(packing.pack, codes, 3)
     report(benchmark, layer[0], rate, 0)
     assert packed.nbytes * 8 == 3 * codes.size
 
 
-def test_torch_product_in_float32(benchmark, layer):
-    weight = layer[0]
-    benchmark(torch.mv, weight, torch.ones(weight.shape[1]))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_torch_product(benchmark, layer, dtype):
+    weight = layer[0].to(dtype)
+    benchmark(torch.mv, weight, torch.ones(weight.shape[1], dtype=dtype))
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 8])
-def test_packed_product(benchmark, layer, bits):
+@pytest.mark.parametrize("batch", [1, 4, 32])
+@pytest.mark.parametrize("bits", packing_layout.BITS)
+def test_packed_product(benchmark, layer, bits, batch):
     weight, _, grid = layer
     codes = np.random.default_rng(0).integers(0, 2**bits, tuple(weight.shape), dtype=np.uint8)
-    x = np.ones(weight.shape[1], np.float32)
-    benchmark(cpu.packed_product, cpu.pack(codes, bits), bits, grid.scales.numpy(), grid.zeros.numpy(), 64, x)
+    x = np.ones((batch, weight.shape[1]), np.float32)
+    packed = packing.pack(codes, bits)
+    benchmark(packing.product, packed, bits, grid.scales.numpy(), grid.zeros.numpy(), x)

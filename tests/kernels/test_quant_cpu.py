@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from breakeven.contract import BadInput
 from breakeven.methods.quantization.kernels import cpu, factors
@@ -121,31 +119,6 @@ def test_two_sided_rounding_pays_on_its_own_loss_and_costs_on_the_other():
     one, two = one_sided(weight, l_i, grid).error, two_sided(weight, l_i, l_o, grid).error
     assert torch.trace(h_o @ two @ h_i @ two.T) < 0.8 * torch.trace(h_o @ one @ h_i @ one.T)
     assert torch.trace(two @ h_i @ two.T) > torch.trace(one @ h_i @ one.T)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.integers(1, 8), st.integers(1, 5), st.integers(1, 40), st.integers(0, 10**6))
-def test_packed_codes_are_a_stream_of_bits(bits, rows, columns, seed):
-    codes = np.random.default_rng(seed).integers(0, 2**bits, (rows, columns), dtype=np.uint8)
-    packed = cpu.pack(codes, bits)
-    assert packed.shape == (rows, -(-columns // 8) * bits)
-    stream = np.unpackbits(codes[:, :, None], axis=2, bitorder="little")[:, :, :bits].reshape(rows, -1)
-    assert np.array_equal(np.unpackbits(packed, axis=1, bitorder="little")[:, : bits * columns], stream)
-    assert np.array_equal(cpu.unpack(packed, bits, columns), codes)
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    st.integers(1, 8), st.integers(1, 4), st.sampled_from([1, 3, 4, 8, 16]), st.integers(1, 5), st.integers(0, 10**6)
-)
-def test_packed_products_are_those_of_the_dequantized_weight(bits, rows, group_size, groups, seed):
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 2**bits, (rows, groups * group_size), dtype=np.uint8)
-    scales, zeros = rng.random((2, rows, groups))
-    x = rng.standard_normal(groups * group_size)
-    weight = np.repeat(scales, group_size, axis=1) * (codes - np.repeat(zeros, group_size, axis=1))
-    found = cpu.packed_product(cpu.pack(codes, bits), bits, scales, zeros, group_size, x)
-    assert np.allclose(found, weight @ x, rtol=0, atol=1e-10 * 2**bits)
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

@@ -18,6 +18,7 @@ from breakeven.problems.quantization.grid import (
 )
 from breakeven.problems.quantization.layer import DAMPING, LayerProblem, reference_rounding
 from breakeven.problems.quantization.model import VOCABULARY, ModelProblem, QuantizedModel
+from breakeven.problems.quantization.product import Product, ProductProblem
 
 __all__ = [
     "DAMPING",
@@ -25,6 +26,8 @@ __all__ = [
     "VOCABULARY",
     "LayerProblem",
     "ModelProblem",
+    "Product",
+    "ProductProblem",
     "QuantizedLayer",
     "QuantizedModel",
     "check_group_size",

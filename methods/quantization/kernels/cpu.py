@@ -1,4 +1,4 @@
-"""The sequential parts of rounding with feedback, and what reads packed codes, in Numba; float32 or float64.
+"""The sequential parts of rounding with feedback, in Numba; float32 or float64.
 
 Matrices are C-contiguous. A block of columns is rounded from its last column to its first; everything that comes from columns
 outside of it is in ``target`` already, by matrix products. ``lower`` is unit lower triangular.
@@ -122,40 +122,6 @@ def clip_search(weight, importance, group_size, top, symmetric, shrinks, scales,
                     least, scales[i, k], zeros[i, k] = loss, scale, zero
 
 
-@njit(parallel=True, cache=True)
-def pack(codes, bits):
-    """Codes of 1 to 8 bits, (m, n) uint8, as a stream of bits: every 8 codes of a row are ``bits`` bytes, the first code lowest.
-
-    Rows are padded with zeros to a multiple of 8 codes: (m, ceil(n / 8) * bits) uint8.
-    """
-    rows, columns = codes.shape
-    packed = np.zeros((rows, (columns + 7) // 8 * bits), np.uint8)
-    for i in prange(rows):
-        for start in range(0, columns, 8):
-            word = np.uint64(0)
-            for k in range(min(8, columns - start)):
-                word |= np.uint64(codes[i, start + k]) << np.uint64(k * bits)
-            for byte in range(bits):
-                packed[i, start // 8 * bits + byte] = np.uint8((word >> np.uint64(8 * byte)) & np.uint64(255))
-    return packed
-
-
-@njit(parallel=True, cache=True)
-def unpack(packed, bits, columns):
-    """The inverse of `pack`: (m, columns) uint8."""
-    rows = packed.shape[0]
-    codes = np.empty((rows, columns), np.uint8)
-    mask = np.uint64((1 << bits) - 1)
-    for i in prange(rows):
-        for start in range(0, columns, 8):
-            word = np.uint64(0)
-            for byte in range(bits):
-                word |= np.uint64(packed[i, start // 8 * bits + byte]) << np.uint64(8 * byte)
-            for k in range(min(8, columns - start)):
-                codes[i, start + k] = np.uint8((word >> np.uint64(k * bits)) & mask)
-    return codes
-
-
 @njit(parallel=True, fastmath=_FAST, cache=True, error_model="numpy")
 def cut_outliers(weight, inverse, share, group_size, symmetric, levels, rounds, most):
     """Clip every row of the weight at its best level, with the other weights changed to make up for it; in place.
@@ -245,59 +211,3 @@ def _cut(row, limits, inverse, group_size, rounds, most):
             for j in range(n):
                 changed[j] += multipliers[p] * column[j]
     return changed, loss
-
-
-def packed_product(packed, bits, scales, zeros, group_size, x):
-    """``Q x`` of a packed weight, without the weight: ``sum over groups of scale * (codes . x - zero * sum of x)``, (m,).
-
-    Args:
-        packed: (m, ceil(n / 8) * bits) uint8, see `pack`.
-        scales, zeros: (m, n / group_size) in the dtype of x.
-        x: (n,) float32 or float64.
-    """
-    sums = x.reshape(-1, group_size).sum(axis=1)
-    out = np.empty(len(packed), x.dtype)
-    codes_per_byte = 8 // bits
-    if bits * codes_per_byte == 8 and group_size % codes_per_byte == 0:
-        # A byte's codes meet inputs that lie one behind the other: x by their places within a byte.
-        places = np.ascontiguousarray(x.reshape(-1, codes_per_byte).T)
-        _product_of_bytes(packed, bits, scales, zeros, group_size // codes_per_byte, places, sums, out)
-    else:
-        _product_of_words(packed, bits, scales, zeros, group_size, x, sums, out)
-    return out
-
-
-_SUM = {"contract", "nsz", "reassoc"}
-
-
-@njit(parallel=True, fastmath=_SUM, cache=True, error_model="numpy")
-def _product_of_bytes(packed, bits, scales, zeros, size, places, sums, out):
-    kind, mask = out.dtype.type, np.uint8((1 << bits) - 1)
-    for i in prange(len(packed)):
-        total = kind(0)
-        for k in range(sums.size):
-            row, part = packed[i, k * size : (k + 1) * size], kind(0)
-            for place in range(len(places)):
-                inputs, shift = places[place, k * size : (k + 1) * size], np.uint8(place * bits)
-                for byte in range(size):
-                    part += kind((row[byte] >> shift) & mask) * inputs[byte]
-            total += scales[i, k] * (part - zeros[i, k] * sums[k])
-        out[i] = total
-
-
-@njit(parallel=True, fastmath=_SUM, cache=True, error_model="numpy")
-def _product_of_words(packed, bits, scales, zeros, group_size, x, sums, out):
-    kind, mask = out.dtype.type, np.uint64((1 << bits) - 1)
-    for i in prange(len(packed)):
-        total, part, group = kind(0), kind(0), 0
-        for start in range(0, x.size, 8):
-            word = np.uint64(0)
-            for byte in range(bits):
-                word |= np.uint64(packed[i, start // 8 * bits + byte]) << np.uint64(8 * byte)
-            for j in range(start, min(start + 8, x.size)):
-                part += kind(word & mask) * x[j]
-                word >>= np.uint64(bits)
-                if (j + 1) % group_size == 0:
-                    total += scales[i, group] * (part - zeros[i, group] * sums[group])
-                    part, group = kind(0), group + 1
-        out[i] = total
