@@ -186,7 +186,7 @@ def test_files_with_ranges_free_variables_and_offsets(tmp_path):
 def test_files_that_are_none(tmp_path):
     garbage = tmp_path / "garbage.mps"
     garbage.write_text("what is this\n")
-    with pytest.raises(BadInput, match="garbage.mps: HiGHS cannot read it"):
+    with pytest.raises(BadInput, match=r"garbage\.mps: HiGHS cannot read it"):
         from_mps(garbage)
     with pytest.raises(BadInput, match="there is no such file"):
         from_mps(tmp_path / "missing.mps")
