@@ -19,11 +19,12 @@ from breakeven.records import Record
 
 @dataclasses.dataclass(frozen=True)
 class LineReport:
-    """A line of cells along an axis, its break-even, and both in a sentence."""
+    """A line of cells along an axis, its break-even, and both in a sentence, which begins with its place."""
 
     line: winmap.Line
     break_even: BreakEven
     sentence: str
+    place: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +82,15 @@ def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport
     ordered = sorted(records, key=place_of)
     lines = []
     for axis in reversed(contest.axes):
-        for line in winmap.lines(ordered, axis):
-            if len(line.points) < 2 and len(contest.axes) > 1:
-                continue  # along another axis there is more to say
+        # Along another axis there is more to say of a line with one size.
+        along = [one for one in winmap.lines(ordered, axis) if len(one.points) > 1 or len(contest.axes) == 1]
+        datasets: dict[str, set[str]] = {}
+        for line in along:
+            datasets.setdefault(place(line), set()).add(line.dataset)
+        for line in along:
             found = break_even(line.points, line.rank_by)
-            lines.append(LineReport(line, found, sentence(line, found)))
+            where = place(line, with_dataset=len(datasets[place(line)]) > 1)
+            lines.append(LineReport(line, found, f"{where}: {_told(line, found)}", where))
     verdicts = tuple(winmap.verdict(record) for record in ordered)
     timed = [(record, one) for record, one in zip(ordered, verdicts, strict=True) if record.rank_by.is_time]
     return ContestReport(
@@ -117,9 +122,12 @@ def size_of(record: Record, axis: str) -> float:
 
 def sentence(line: winmap.Line, found: BreakEven) -> str:
     """A break-even in words: ``batched_pdhg overtakes simplex at 3.1 batch [2.8, 3.5] on 10teams``."""
-    said = f"{place(line)}: {_said(line, found)}"
+    return f"{place(line)}: {_told(line, found)}"
+
+
+def _told(line: winmap.Line, found: BreakEven) -> str:
     noted = found.kind in ("undecided", "too few sizes") or not line.rank_by.is_time
-    return said + (f" ({found.note})" if found.note and noted else "")
+    return _said(line, found) + (f" ({found.note})" if found.note and noted else "")
 
 
 def _said(line: winmap.Line, found: BreakEven) -> str:
@@ -140,17 +148,20 @@ def _said(line: winmap.Line, found: BreakEven) -> str:
     return f"a tie {spread}" if found.kind == "tie" else found.kind
 
 
-def place(line: winmap.Line) -> str:
-    """Which problems a line runs through: ``10teams``, or ``set_cover at batch=4``."""
+def place(line: winmap.Line, *, with_dataset: bool = False) -> str:
+    """Which problems a line runs through: ``10teams``, or ``set_cover at batch=4``; those of several data sets with its name."""
     sizes = [f"{name}={value}" for name, value in line.fixed.items() if not isinstance(value, str)]
-    name = words_of(line.fixed) or line.dataset
+    words = words_of(line.fixed)
+    name = " ".join([line.dataset] * (with_dataset or not words) + [words] * bool(words))
     return f"{line.method} on {name}" + (f" at {' '.join(sizes)}" if sizes else "")
 
 
 def words_of(sizes: Mapping) -> str:
     """Those sizes that are words: one alone as it is, a file by its name; several each with what it is of."""
     words = {name: value.rsplit("/", 1)[-1] for name, value in sorted(sizes.items()) if isinstance(value, str)}
-    return next(iter(words.values())) if len(words) == 1 else ", ".join(f"{name} {word}" for name, word in words.items())
+    return (
+        next(iter(words.values())) if len(words) == 1 else ", ".join(f"{name} {word}" for name, word in words.items())
+    )
 
 
 def describe(verdict: winmap.CellVerdict) -> str:

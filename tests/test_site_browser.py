@@ -1,8 +1,10 @@
 """The site in a real browser: what is clicked and typed has its effect, anybody can use it, and nothing leaves the page."""
 
+import dataclasses
 import pathlib
 import re
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -10,7 +12,7 @@ import site_records
 
 from breakeven import registry
 from breakeven.records import Store
-from breakeven.site import build
+from breakeven.site import build, history, picture
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -36,7 +38,9 @@ def built(folder: pathlib.Path, records) -> pathlib.Path:
     store = Store(folder / "results")
     store.newest = lambda: records  # thousands of lines take longer to be written safely than to be shown
     listings = [registry.Listing(registry.Entry("method", "lp", name, name, ""), title=name.upper()) for name in NAMES]
-    return build.build(store, folder / "site", listings=listings).parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(picture, "png", lambda svg: b"")  # no page shows one
+        return build.build(store, folder / "site", listings=listings).parent
 
 
 @pytest.fixture(scope="module")
@@ -281,6 +285,58 @@ def test_everything_is_there_without_scripts(site, visit):
     tab.locator(".cell:visible").nth(3).click()
     tab.wait_for_url("**/records/**")
     tab.locator(".record:target .command").wait_for()
+
+
+def test_two_methods_are_compared_at_an_address_of_their_own(site, visit):
+    tab = visit(site, CONTEST)
+    row = tab.locator(".pairs tbody tr").first
+    pair = row.locator("th").inner_text()
+    assert sorted(pair.split(" against ")) == ["batched_pdhg", "pdlp:fast"]
+    won = [int(text) for text in row.locator("td.right").all_inner_texts()]
+    row.locator("a").click()
+    tab.wait_for_url("**/pairs/**")
+    view = tab.locator(".view")
+    assert tab.locator("h1").inner_text() == pair
+    assert sum(won) == view.locator(".cell").count()
+    assert [won[0], won[1]] == [view.locator(f".cell.{kind}").count() for kind in ("method", "baseline")]
+    view.locator(".axes a", has_text="nonzeros").click()
+    assert "axis=nonzeros" in tab.url
+    assert "Along nonzeros" in view.locator(".along:visible").inner_text()
+    view.locator(".cell").first.click()
+    tab.wait_for_url("**/records/**")
+    tab.locator(".record:target .command").wait_for()
+
+
+def test_a_tolerance_is_in_the_address(tmp_path, visit):
+    usual = site_records.sweep()
+    loose = [dataclasses.replace(one, key=f"{one.key}-loose", given={"tolerance": 1e-2}) for one in usual]
+    folder = built(tmp_path, [*usual, *loose, *site_records.sweep("pdlp", speed=2.0)])
+    tab = visit(folder, CONTEST + "#method=batched_pdhg&given=tolerance+0.01")
+    shown = tab.locator(".view:visible").last
+    assert shown.get_attribute("data-given") == "tolerance 0.01"
+    assert "cpu, 2 threads, tolerance 0.01" in shown.inner_text()
+
+
+def test_the_history_opens_from_a_file(tmp_path, visit):
+    """asv's own page: its overview, then the graph of one benchmark, and the way back."""
+    repository = pathlib.Path(build.__file__).parents[2]
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True)
+    if head.returncode:
+        pytest.skip("a history needs a git repository")
+    folder = built(tmp_path, site_records.sweep())
+    store = Store(tmp_path / "results")
+    for one in site_records.sweep()[:4]:
+        store.append(dataclasses.replace(one, commit=head.stdout.strip()[:12]))
+    history.publish(store, folder, repository)
+    tab = visit(folder, "history/index.html")
+    tab.locator("#summarygrid-display .benchmark-plot, #summarygrid-display a").first.wait_for()
+    assert "StrongBranching.track_ratio" in tab.locator("#summarygrid-display").inner_text()
+    tab.goto(f"{folder.as_uri()}/{history.links(folder)[site_records.CONTEST]}")
+    tab.reload()
+    tab.locator("#main-graph canvas").first.wait_for()
+    assert "batched_pdhg" in tab.locator("#graphdisplay-navigation").inner_text()
+    tab.locator("a", has_text="Leaderboard").click()
+    tab.wait_for_url("**/site/index.html")
 
 
 # -- anybody, anywhere ------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ PER_PAGE = 500
 """Records on one page."""
 MOST_ROWS = 40
 """Rows of a win map on a contest's page, which has a map for every method; longer ones have a page for themselves."""
-MOST_PAIRED = 4000
+MOST_PAIRED = 2000
 """Cells of pairs of methods on one contest and machine; pairs that rank low have no page, where there are more."""
 ENDINGS = {"timeout": "time-out", "out_of_memory": "out of memory"}
 KINDS = {
@@ -342,14 +342,19 @@ def _detail(
     axis: str, record: Record, verdict: winmap.CellVerdict, page: str, anchors: Names, *, pooled: bool = False
 ) -> Detail:
     kind = _kind(verdict)
-    sizes = [f"{size} {value}" for size, value in record.sizes.items() if size != axis and not isinstance(value, str)]
-    words = report.words_of(record.sizes)
-    name = ", ".join([words or (f"{record.dataset} {sizes.pop(0)}" if sizes else plots.instance(record)), *sizes])
+    name = problem_name(record, axis)
     name += f", seed {record.seed}" if record.seed and not pooled else ""
     size = str(record.sizes.get(axis, record.problem.get(axis, "")))
     where = f"{name}, {axis} {size}" if size else name
     anchor = anchors.make("all-seeds" if pooled else "r", record.key)
     return Detail(page, anchor, record, verdict, kind, KINDS[kind][0], name, size, where, pooled)
+
+
+def problem_name(record: Record, axis: str) -> str:
+    """A problem by all that was asked for apart from an axis and the seed: no two that differ in that have the same name."""
+    sizes = [f"{size} {value}" for size, value in record.sizes.items() if size != axis and not isinstance(value, str)]
+    words = report.words_of(record.sizes)
+    return ", ".join([words or (f"{record.dataset} {sizes.pop(0)}" if sizes else plots.instance(record)), *sizes])
 
 
 def _view(
@@ -462,7 +467,7 @@ def _groups(method: str, baseline: str, lines: Sequence[report.LineReport]) -> t
         found = []
         for one in lines:
             if one.break_even.kind in kinds:
-                place = report.place(one.line)
+                place = one.place
                 said = one.sentence.removeprefix(f"{place}: ")
                 found.append((place.removeprefix(f"{one.line.method} on "), said))
         if found:
@@ -592,7 +597,7 @@ def _scaling(
         found = []
         ordered = sorted(candidates[name], key=lambda candidate: candidate[0])
         for _, one, records in ordered[:MOST_PLOTS]:
-            title = report.place(one.line).removeprefix(f"{one.line.method} on ")
+            title = one.place.removeprefix(f"{one.line.method} on ")
             plot = plots.scaling(one.line, one.break_even, title, records)
             if plot:
                 found.append(dataclasses.replace(plot, file=_plot_file(files, *place, name, title)))

@@ -13,7 +13,7 @@ from breakeven import report
 from breakeven.contract import Contest
 from breakeven.records import Record
 from breakeven.site import plots, scales
-from breakeven.site.contests import MapRow, Section, View, fullest
+from breakeven.site.contests import MapRow, Section, View, fullest, problem_name
 
 MOST_ROWS, MOST_COLUMNS = 9, 9
 """Of a small map. Of more rows the fullest are drawn, of more columns evenly spread ones."""
@@ -58,8 +58,8 @@ def verdict(view: View) -> str:
     crossing = [one for one in lines if one.break_even.kind == "crosses"]
     if len(crossing) == 1:
         one = crossing[0]
-        place = report.place(one.line).removeprefix(f"{view.method} on ")
-        text = f"{one.sentence.removeprefix(report.place(one.line) + ': ')} on {place}"
+        place = one.place.removeprefix(f"{view.method} on ")
+        text = f"{one.sentence.removeprefix(one.place + ': ')} on {place}"
         return text + _elsewhere(view, lines)
     if crossing:
         up = [one.break_even for one in crossing if one.break_even.direction == "above"]
@@ -202,9 +202,7 @@ def _view_data(view: View) -> dict[str, typing.Any]:
         record = detail.record
         family, x = _place(record, view.axis)
         size = report.size_of(record, view.size_axis)
-        problem = problems.setdefault(
-            family, {"name": _problem_name(record, view.axis), "size": math.inf, "points": {}}
-        )
+        problem = problems.setdefault(family, {"name": problem_name(record, view.axis), "size": math.inf, "points": {}})
         problem["size"] = min(problem["size"], size)
         problem["points"].setdefault(x, (record.method.status, record.baseline.status))
         for side in ("method", "baseline"):
@@ -269,12 +267,6 @@ def _place(record: Record, axis: str) -> tuple:
 
 def _family(dataset: str, sizes: Mapping, axis: str) -> tuple:
     return dataset, tuple(sorted((name, str(value)) for name, value in sizes.items() if name != axis))
-
-
-def _problem_name(record: Record, axis: str) -> str:
-    sizes = [f"{name} {value}" for name, value in record.sizes.items() if name != axis and not isinstance(value, str)]
-    name = plots.instance(record) if any(isinstance(value, str) for value in record.sizes.values()) else record.dataset
-    return ", ".join([name, *sizes])
 
 
 def _short(values: Iterable[float | None] | None) -> list[float | None] | None:
