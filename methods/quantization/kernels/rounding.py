@@ -13,7 +13,10 @@ from breakeven.methods.quantization.kernels.factors import columns_by_size, unit
 from breakeven.problems.quantization import LayerProblem, QuantizedLayer
 
 BLOCK = 128  # columns between two matrix products
-TILE = 64  # rows of a tile of the two-sided rounding
+WIDE, TILE = (
+    256,
+    128,
+)  # columns and rows of a tile of the two-sided rounding, between two products that all threads share
 SHRINKS = np.arange(100, 20, -4) / 100  # shares of a group's range that are tried as its grid's
 
 
@@ -127,7 +130,7 @@ def two_sided(
     output_lower: torch.Tensor,
     grid: Grid,
     *,
-    block: int = BLOCK,
+    block: int = WIDE,
     tile: int = TILE,
 ) -> Rounded:
     """YAQA's rounding (arXiv:2505.22988): ``Q = Q(W + L_O^T (E L_I) - E)`` entry by entry from the lower right corner, which
