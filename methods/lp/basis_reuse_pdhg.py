@@ -16,7 +16,7 @@ import scipy.sparse.linalg
 import torch
 
 from breakeven.contract import Unsupported, adapter
-from breakeven.methods.lp import batched_pdhg
+from breakeven.methods.lp.batched_pdhg import solve as solve_by_pdhg
 from breakeven.problems.lp import (
     INFEASIBLE,
     LIMIT,
@@ -52,11 +52,11 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
     own = problem.child_objective is not None or problem.child_row_lower is not None
     vertex = None if own or problem.starts_from_slacks else _vertex(problem)
     if vertex is None:
-        return batched_pdhg.solve(problem, **limits)
+        return solve_by_pdhg(problem, **limits)
     solution = _pivoted(problem, vertex, tolerance)
     left = solution.status == LIMIT
     if left.any():
-        rest = batched_pdhg.solve(problem.children(left), **limits)
+        rest = solve_by_pdhg(problem.children(left), **limits)
         for name, values in solution.tensors().items():
             new = getattr(rest, name)
             values[..., left] = torch.maximum(new, values[left]) if name == "dual_bound" else new
