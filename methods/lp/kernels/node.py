@@ -23,6 +23,7 @@ from breakeven.problems.lp import (
 )  # fmt: skip
 
 NOTHING = 1e-6  # of a direction's largest entry, in scaled units
+SURELY = 1e-12  # of its terms: by how much a polished reduced cost is on its right side
 
 
 class Node:
@@ -214,15 +215,14 @@ class Node:
         return infeasible | unbounded
 
     def _repaired(self, chosen: np.ndarray, y: np.ndarray, objective: np.ndarray | None = None) -> np.ndarray:
-        """`repaired` for several children; proofs of infeasibility if no objective (n, 1) or (n, B) is given."""
+        """`repaired` for several children and their objectives (n, c); proofs of infeasibility if there are none."""
         lower, upper = self._box(chosen)
         least, most = signs(_of(self.row_lower, chosen), _of(self.row_upper, chosen))
         y = np.clip(y, least, most)
-        goal = np.zeros((self.matrix.shape[1], 1)) if objective is None else _of(objective, chosen)
+        goal = np.zeros((self.matrix.shape[1], 1)) if objective is None else objective
         for k in range(chosen.size):
-            allowed = tuple(side[:, k if side.shape[1] > 1 else 0] for side in (least, most))
-            own = goal[:, k if goal.shape[1] > 1 else 0]
-            y[:, k] = repaired(self.transposed, y[:, k], own, lower[:, k], upper[:, k], allowed)
+            allowed = tuple(_column(side, k) for side in (least, most))
+            y[:, k] = repaired(self.transposed, y[:, k], _column(goal, k), lower[:, k], upper[:, k], allowed)
         return self._rounded(y)
 
     def _rounded(self, ray: np.ndarray) -> np.ndarray:
@@ -256,10 +256,17 @@ class Node:
                 self.status[child] = status
 
     def polish(self) -> None:
-        """Look at what duals prove without the reduced costs that price infinite bounds."""
+        """Look at what duals prove once their reduced costs price no infinite bound, by more than rounding errors."""
         children = np.flatnonzero((self.status == OPTIMAL) | (self.status == LIMIT))
-        if children.size:
-            self._prove_bounds(children, self._repaired(children, self.y[:, children], self.objective))
+        if not children.size:
+            return
+        lower, upper = self._box(children)
+        room = (
+            SURELY
+            * (np.abs(self.objective).max(axis=1) + self.size.T @ np.abs(self.y[:, children]).max(axis=1))[:, None]
+        )
+        aim = _of(self.objective, children) + room * (np.isinf(lower).astype(float) - np.isinf(upper))
+        self._prove_bounds(children, self._repaired(children, self.y[:, children], aim))
 
     def solution(self) -> LPSolution:
         """What has been found, with the best bounds that are proven, in the problem's dtype."""
@@ -277,6 +284,10 @@ class Node:
 def _of(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """The columns of some children; the one column that all share as it is."""
     return values if values.shape[1] == 1 else values[:, chosen]
+
+
+def _column(values: np.ndarray, k: int) -> np.ndarray:
+    return values[:, k if values.shape[1] > 1 else 0]
 
 
 def _float64(tensor: torch.Tensor) -> np.ndarray:
