@@ -3,8 +3,11 @@
 import dataclasses
 import importlib
 import inspect
+import json
+import math
 import os
 import pathlib
+import statistics
 
 import pytest
 import torch
@@ -174,3 +177,61 @@ def test_real_instances_of_the_quick_sweep_are_there_and_solved():
                     judged = problem.judge(simplex.solve(problem, **sweep.contest.given))
                     assert judged["relative_kkt"] <= 1e-8
                     assert judged["status_errors"] == 0
+
+
+# --- the rule of docs/LP.md
+
+
+def measured() -> list[dict]:
+    """The committed cells of strong branching in which both sides were right: newest record of each."""
+    newest = {}
+    for file in (pathlib.Path(contests.__file__).parents[1] / "results").glob("*/records/lp.strong_branching.jsonl"):
+        for line in file.read_text().splitlines():
+            record = json.loads(line)
+            sides = record["method"], record["baseline"]
+            if [side["name"] for side in sides] != ["batched_pdhg", "simplex"] or not record["blocks"]:
+                continue
+            if all(side["status"] == "ok" for side in sides):
+                sizes = json.dumps(record["sizes"], sort_keys=True)
+                newest[file, record["threads"], record["dataset"], sizes, record["seed"]] = record
+    return [
+        {
+            "instance": record["sizes"].get("instance", record["dataset"]),
+            "pivots": record["baseline"]["claims"]["iterations_median"],
+            "iterations": record["method"]["claims"]["iterations_median"],
+            "batch": record["problem"]["children"],
+            "wins": statistics.median(
+                mine / theirs
+                for block in record["blocks"]
+                for mine, theirs in zip(block["method"], block["baseline"], strict=True)
+            )
+            < 1,
+        }
+        for record in newest.values()
+    ]
+
+
+def right(cells: list[dict], share: float, pivot: float) -> int:
+    """On how many cells ``iterations (1 + share / batch) < pivot * pivots`` says who wins."""
+    return sum(
+        (cell["iterations"] * (1 + share / cell["batch"]) < pivot * cell["pivots"]) == cell["wins"] for cell in cells
+    )
+
+
+def test_the_rule_is_right_on_instances_that_it_was_not_chosen_on():
+    cells = measured()
+    if len(cells) < 100:
+        pytest.skip("too few cells of strong branching are committed")
+    constants = [(share, 2 ** (k / 4)) for share in (0, 1, 2, 4, 8, 16, 32) for k in range(4, 32)]
+    found = 0
+    for instance in {cell["instance"] for cell in cells}:
+        others = [cell for cell in cells if cell["instance"] != instance]
+        counts = {chosen: right(others, *chosen) for chosen in constants}
+        best = [chosen for chosen, count in counts.items() if count == max(counts.values())]
+        share, pivot = (
+            math.exp(statistics.mean(math.log(part + 1e-9) for part in parts)) for parts in zip(*best, strict=True)
+        )
+        found += right([cell for cell in cells if cell["instance"] == instance], share, pivot)
+    assert found >= 0.85 * len(cells)
+    assert right(cells, 8, 16) >= 0.95 * len(cells)
+    assert found > 1.1 * max(sum(cell["wins"] for cell in cells), sum(not cell["wins"] for cell in cells))
