@@ -120,10 +120,19 @@ class Node:
             tolerance: of primal residual, dual residual and gap, each relative, in the 2-norm (PDLP, arXiv:2106.04756).
             single: of each row and reduced cost by itself (`worst_single_error`).
         """
+        if not children.size:
+            return np.zeros(0, np.bool_)
         chosen = self.left[children]
         x, y = self._whole(x, y, self.x[:, chosen])
-        x, errors = self._errors(chosen, x, y)
-        good = (errors[0] <= tolerance) & (errors[1] <= single)
+        x, error, violation, unpriced = self._errors(chosen, x, y)
+        good = error <= tolerance
+        if good.any() and single < math.inf:
+            row_lower, row_upper = (_of(side, chosen[good]) for side in (self.row_lower, self.row_upper))
+            row_terms = self.size @ np.abs(x[:, good])
+            column_terms = np.abs(_of(self.objective, chosen[good])) + self.size.T @ np.abs(y[:, good])
+            good[good] = single >= worst_single_error(
+                violation[:, good], (row_lower, row_upper), row_terms, unpriced[:, good], column_terms
+            )
         self._record(chosen[good], x[:, good], y[:, good], OPTIMAL)
         return good
 
@@ -163,8 +172,8 @@ class Node:
         upper[self.variable[chosen], each] = self.branch_upper[chosen]
         return lower, upper
 
-    def _errors(self, chosen: np.ndarray, x, y) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """x within its bounds; the relative KKT error, and the worst single one."""
+    def _errors(self, chosen: np.ndarray, x, y) -> tuple[np.ndarray, ...]:
+        """x within its bounds; the relative KKT error (c,); the violations of rows, and reduced costs without a bound."""
         lower, upper = self._box(chosen)
         objective, row_lower, row_upper = (_of(own, chosen) for own in (self.objective, self.row_lower, self.row_upper))
         x = np.clip(x, lower, upper)
@@ -177,11 +186,7 @@ class Node:
         sizes = self.sizes(np.searchsorted(self.left, chosen))
         primal = np.linalg.norm(violation, axis=0) / sizes[0]
         dual = np.hypot(np.linalg.norm(row_residual, axis=0), np.linalg.norm(box_residual, axis=0)) / sizes[1]
-        column_terms = np.abs(objective) + self.size.T @ np.abs(y)
-        single = worst_single_error(
-            violation, (row_lower, row_upper), self.size @ np.abs(x), box_residual, column_terms
-        )
-        return x, (np.maximum.reduce([primal, dual, gap]), single)
+        return x, np.maximum.reduce([primal, dual, gap]), violation, box_residual
 
     def sizes(self, children: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What primal and dual residuals are relative to, for children by their place in ``left``."""
