@@ -26,7 +26,7 @@ from breakeven.methods.gromov_wasserstein.kernels.sinkhorn import SWEEPS, Scalin
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
 
 COARSE = tuple(4.0 * 0.5**k for k in range(8))  # epsilon from stage to stage, where both spaces have a mean square of 1
-FINE = (0.12, 0.03)
+FINE = 0.03
 MISSED, PATIENCE = (
     0.02,
     40,
@@ -35,6 +35,7 @@ SAME = 0.02  # starts whose Z differ by less than this share are one
 CLOSE = 0.05  # share of the least loss by which starts that are judged exactly may be above it
 SAMPLE = 250  # points of the sample on which all starts are tried
 GROWTH = 4  # how many times as many the next sample has
+EXACT = 2000  # points of a sample up to which a vertex is worth its time; all points end at one
 
 
 @adapter(
@@ -65,10 +66,13 @@ def solve(problem: MatchingProblem, *, clip: bool = False, seed: int = 0) -> Pla
         levels.insert(0, tuple(side.coarse(max(SAMPLE, size // GROWTH), rng) for side in levels[0]))
     scaling, z = _best_start(*levels[0], rng)
     match = descend_features(*levels[0], z, scaling.potentials())
+    z = match.z
     for finer in levels[1:]:
-        scaling = _extended(scaling, match.z, *finer)
-        z = scaling.anneal(match.z, FINE)
-        match = descend_features(*finer, z, scaling.potentials())
+        scaling = _extended(scaling, z, *finer)
+        z = scaling.anneal(z, (FINE,))
+        if finer is levels[-1] or max(len(side.index) for side in finer) <= EXACT:
+            match = descend_features(*finer, z, scaling.potentials())
+            z = match.z
     (row, column, mass), steps = match.vertex[:3], match.steps
     if problem.metric != "sqeuclidean" and len(x.index) * len(y.index) <= DENSE:
         row, column, mass, more = _improved(problem, x, y, match)
@@ -112,9 +116,8 @@ def _settled(scaling: Scaling) -> Scaling:
 
 def _extended(coarse: Scaling, z: np.ndarray, x: Features, y: Features) -> Scaling:
     """Potentials for all points, of those that have been matched: what each would have had among these."""
-    coarse.set(z, FINE[0])
-    coarse.sweep(SWEEPS)
-    return Scaling(x, y, coarse.potentials_of(coarse.y.place(y.points)))
+    coarse.set(z, FINE)
+    return Scaling(x, y, _settled(coarse).potentials_of(coarse.y.place(y.points)))
 
 
 def _improved(problem: MatchingProblem, x: Features, y: Features, match: Match):
@@ -124,7 +127,7 @@ def _improved(problem: MatchingProblem, x: Features, y: Features, match: Match):
         costs.numpy()[np.ix_(side.index, side.index)] for costs, side in zip(problem.costs(), (x, y), strict=True)
     )
     plan = scipy.sparse.csr_array((mass, (row, column)), shape=(len(x_costs), len(y_costs)))
-    spread = FINE[0] * (x.size * y.size) ** 2 / 2
+    spread = 4 * FINE * (x.size * y.size) ** 2 / 2
     plan, steps = descend_costs(x_costs, y_costs, plan, x.weights, y.weights, potentials_for_costs(x, y, match), spread)
     entries = plan.tocoo()
     return entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data, steps

@@ -5,8 +5,10 @@ import pytest
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import gw_reference as reference
 
 from breakeven.methods.gromov_wasserstein.kernels import cpu
+from breakeven.methods.gromov_wasserstein.kernels.features import centred
 
 
 def scores_of(n, m, d, size, seed):
@@ -46,3 +48,31 @@ def test_powers_far_from_zero(score):
     one = np.ones((1, 1), np.float32)
     (total,) = cpu.weighted_sums(0 * one, one, np.array([score], np.float32), np.zeros(1, np.float32))[0]
     assert total == pytest.approx(2.0**score, rel=1e-6, abs=2e-38)
+
+
+def neighbours(n, m, sharpness, seed):
+    """Rows in blocks of neighbours, whose scores fall with the squared distance: most columns matter to few of them."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.uniform(-2, 2, (n, 3)), rng.uniform(-2, 2, (m, 3))
+    x = centred(np.arange(n), x, np.ones(n)).points
+    left = (2 * sharpness * x).astype(np.float32)
+    return left, np.ascontiguousarray(y.T, np.float32), (-sharpness * (y**2).sum(axis=1)).astype(np.float32)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 900), st.sampled_from([1.0, 30.0, 300.0, 3000.0]), st.integers(0, 1000))
+def test_what_is_left_out_does_not_matter(n, m, sharpness, seed):
+    left, right, bias = neighbours(n, m, sharpness, seed)
+    sums = cpu.log_sums(left, right, bias)
+    reference.assert_log_sums(sums, left, right, bias)
+    reference.assert_weighted_sums(cpu.weighted_sums(left, right, bias, -sums), left, right, bias, -sums)
+
+
+def test_something_is_left_out():
+    left, right, bias = neighbours(2000, 5000, 300.0, 0)
+    left = left[: cpu.BLOCK]
+    near, near_bias = cpu._near(left, right, bias)
+    assert near.shape == (3, len(near_bias))
+    assert 0 < len(near_bias) < 3000
+    largest = (left.astype(np.float64) @ right + bias).max(axis=1)
+    assert (left.astype(np.float64) @ near + near_bias).max(axis=1) == pytest.approx(largest)

@@ -113,3 +113,30 @@ def test_the_north_west_corner_is_a_plan(n, m, seed):
     assert len(mass) <= n + m
     assert (np.diff(rows) >= 0).all()
     assert (np.diff(columns) >= 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 200),
+    st.integers(1, 400),
+    st.integers(1, 24),
+    st.sampled_from([0.1, 10.0]),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_the_cheapest_columns_of_neighbours(n, m, count, spread, whole, seed):
+    """Rows are looked at in blocks that leave out columns: none of the cheapest may be among these, ties or not."""
+    rng = np.random.default_rng(seed)
+    x, y = spread * rng.standard_normal((n, 3)), spread * rng.standard_normal((m, 3))
+    if whole:
+        x, y = np.round(x), np.round(y)
+    x = x[np.argsort(x[:, 0])]
+    costs = FactoredCosts(2 * x, y)
+    potentials = -(y**2).sum(axis=1)
+    columns, values = costs.cheapest(potentials, count)
+    reduced = -2 * x @ y.T - potentials
+    kept = min(count, m)
+    assert columns.shape == values.shape == (n, kept)
+    assert np.take_along_axis(reduced, columns, axis=1) == pytest.approx(values, abs=1e-9)
+    assert values == pytest.approx(np.sort(reduced, axis=1)[:, :kept], abs=1e-9 * max(1.0, np.abs(reduced).max()))
+    assert all(len(set(row)) == kept for row in columns)

@@ -180,3 +180,16 @@ def test_a_coarse_space_keeps_weight_and_place():
     assert coarse.place(back) == pytest.approx(coarse.points)
     same = centred(np.arange(9), np.ones((9, 2)), np.full(9, 1 / 9)).coarse(3, rng)
     assert len(same.index) == 1
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1000])
+def test_points_are_put_in_blocks_of_neighbours(count):
+    rng = np.random.default_rng(count)
+    points, weights = rng.standard_normal((count, 3)), rng.uniform(0.5, 1, count)
+    space = centred(np.arange(count), points, weights)
+    assert np.array_equal(np.sort(space.index), np.arange(count))
+    assert space.weights == pytest.approx((weights / weights.sum())[space.index])
+    assert space.points * (space.size or 1.0) + space.centre == pytest.approx(points[space.index])
+    if count == 1000:
+        spread = [np.ptp(part, axis=0).max() for part in np.array_split(space.points, range(64, 1000, 64))]
+        assert np.median(spread) < np.ptp(space.points, axis=0).max() / 2

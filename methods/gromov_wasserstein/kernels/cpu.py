@@ -3,6 +3,10 @@
 The score of points i and j is ``left_i . right_j + bias_j``, in units in which its weight is ``2 ** score``: d
 multiplications and one power per pair, and nothing of size (n, m) is ever stored. float32; ``left`` is (n, d), ``right`` is
 (d, m), so that neighbouring j are neighbours in memory.
+
+Pairs that cannot matter are left out, a block of rows at a time: with c the middle of the block, r its radius and j0 the best
+column of c, the score of j in any of its rows exceeds that of j0 by no more than
+``c . (right_j - right_j0) + bias_j - bias_j0 + r |right_j - right_j0|``. So it pays to have neighbouring rows near each other.
 """
 
 import numpy as np
@@ -10,8 +14,12 @@ from llvmlite import ir
 from numba import njit, prange, types
 from numba.extending import intrinsic
 
+BLOCK = 64
+"""Rows that leave out the same columns."""
+
 _TILE = 512  # scores at a time: with their points, they stay in the first-level cache
 _LOWEST = np.float32(-3e38)
+_PRECISION = np.float32(26.0)  # bits below a sum at which what is left out no longer shows in a float32
 
 _FAST = {"reassoc", "contract", "nsz", "nnan"}
 
@@ -67,13 +75,72 @@ def scores(left, right, bias, start, stop, out):
     return largest
 
 
+@njit(error_model="numpy")
+def ball_around(left):
+    """The middle of some rows, (d,), and how far from it the farthest is."""
+    middle = np.zeros(left.shape[1], left.dtype)
+    for row in left:
+        middle += row
+    middle /= left.dtype.type(len(left))
+    farthest = left.dtype.type(0.0)
+    for row in left:
+        farthest = max(farthest, ((row - middle) ** 2).sum())
+    return middle, np.sqrt(farthest)
+
+
+@njit(fastmath=_FAST, error_model="numpy")
+def reach_of(radius, right, j, out):
+    """How much more than the ball's middle its other points may score on the way from column j of (d, m) to each column."""
+    out[:] = 0.0
+    for d in range(right.shape[0]):
+        here, row = right[d, j], right[d]
+        for k in range(len(out)):
+            out[k] += (row[k] - here) ** 2
+    for k in range(len(out)):
+        out[k] = radius * np.sqrt(out[k])
+
+
+@njit(fastmath=_FAST, error_model="numpy")
+def _near(left, right, bias):
+    """The columns that may matter to the sums of any of these rows, and their bias."""
+    size = right.shape[1]
+    middle, radius = ball_around(left)
+    found, reach = np.empty(size, np.float32), np.empty(size, np.float32)
+    least = scores(middle, right, bias, 0, size, found) - _PRECISION - np.log2(np.float32(size))
+    reach_of(radius, right, np.argmax(found), reach)
+    count = 0
+    for k in range(size):
+        count += found[k] + reach[k] >= least
+    if 4 * count > 3 * size:  # to copy them would cost more
+        return right, bias
+    kept, place = np.empty(count, np.int64), 0
+    for k in range(size):
+        if found[k] + reach[k] >= least:
+            kept[place] = k
+            place += 1
+    near, near_bias = np.empty((right.shape[0], count), np.float32), np.empty(count, np.float32)
+    for d in range(right.shape[0]):
+        for k in range(count):
+            near[d, k] = right[d, kept[k]]
+    for k in range(count):
+        near_bias[k] = bias[kept[k]]
+    return near, near_bias
+
+
 @njit(parallel=True, fastmath=_FAST, cache=True, error_model="numpy")
 def log_sums(left, right, bias):
     """``log2 of the sum over j of 2 ** (left_i . right_j + bias_j)``, (n,)."""
     out = np.empty(left.shape[0], np.float32)
-    for i in prange(left.shape[0]):
-        out[i] = _log_sum(left[i], right, bias)
+    for block in prange((len(left) + BLOCK - 1) // BLOCK):
+        _log_sums_of_block(left[block * BLOCK : (block + 1) * BLOCK], right, bias, out[block * BLOCK :])
     return out
+
+
+@njit(fastmath=_FAST, error_model="numpy")
+def _log_sums_of_block(left, right, bias, out):
+    near, near_bias = _near(left, right, bias)
+    for i in range(len(left)):
+        out[i] = _log_sum(left[i], near, near_bias)
 
 
 @njit(fastmath=_FAST, error_model="numpy")
@@ -116,9 +183,17 @@ def _log_sum_of_row(row, bias):
 def weighted_sums(left, right, bias, own):
     """``sum over j of 2 ** (left_i . right_j + bias_j + own_i) * right_j``, (n, d)."""
     out = np.empty((left.shape[0], right.shape[0]), np.float32)
-    for i in prange(left.shape[0]):
-        _weighted_sum(left[i], right, bias, own[i], out[i])
+    for block in prange((len(left) + BLOCK - 1) // BLOCK):
+        rows = slice(block * BLOCK, (block + 1) * BLOCK)
+        _weighted_sums_of_block(left[rows], right, bias, own[rows], out[rows])
     return out
+
+
+@njit(fastmath=_FAST, error_model="numpy")
+def _weighted_sums_of_block(left, right, bias, own, out):
+    near, near_bias = _near(left, right, bias)
+    for i in range(len(left)):
+        _weighted_sum(left[i], near, near_bias, own[i], out[i])
 
 
 @njit(fastmath=_FAST, error_model="numpy")

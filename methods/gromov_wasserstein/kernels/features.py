@@ -8,6 +8,7 @@ import scipy.spatial.distance
 import torch
 
 from breakeven.contract import Unsupported
+from breakeven.methods.gromov_wasserstein.kernels.cpu import BLOCK
 from breakeven.problems.gromov_wasserstein import PRECOMPUTED, MatchingProblem
 
 DENSE = 25_000_000
@@ -139,10 +140,28 @@ def _of_distances(points: np.ndarray) -> np.ndarray:
 
 
 def centred(index: np.ndarray, points: np.ndarray, weights: np.ndarray) -> Features:
+    """Around their mean, brought to unit size, and put in an order in which neighbours are near each other."""
     weights = weights / weights.sum()
     centre = weights @ points
     moved = points - centre
     size = float(np.sqrt(weights @ (moved**2).sum(axis=1)))
     if not size > 1e-12 * np.abs(points).max(initial=1e-300):
         return Features(index, 0.0 * moved, weights, centre, 0.0)
-    return Features(index, moved / size, weights, centre, size)
+    order = _blocks(moved)
+    return Features(index[order], moved[order] / size, weights[order], centre, size)
+
+
+def _blocks(points: np.ndarray) -> np.ndarray:
+    """An order in which each `BLOCK` of points lies together: halves along the widest axis, and halves of these."""
+    order = np.arange(len(points))
+    parts = [slice(0, len(points))]
+    while parts:
+        part = parts.pop()
+        some = order[part]
+        blocks = -(-len(some) // BLOCK)
+        if blocks > 1:
+            values = points[some]
+            half = blocks // 2 * BLOCK
+            order[part] = some[np.argpartition(values[:, np.ptp(values, axis=0).argmax()], half)]
+            parts += slice(part.start, part.start + half), slice(part.start + half, part.stop)
+    return order

@@ -12,7 +12,7 @@ import typing
 import numpy as np
 from numba import njit, prange
 
-from breakeven.methods.gromov_wasserstein.kernels.cpu import scores
+from breakeven.methods.gromov_wasserstein.kernels.cpu import BLOCK, ball_around, reach_of, scores
 
 CANDIDATES = 24
 """Pairs per row, and half as many per column, to begin with."""
@@ -318,7 +318,7 @@ def _insert(values, columns, value, j):
 
 @njit(error_model="numpy")
 def _cheapest_of_product(left, right, potentials, values, columns):
-    """One row of `_cheapest_of_products`."""
+    """One row of `_cheapest_of_products`; columns are places among these."""
     found = np.empty(256)
     values[:] = np.inf
     columns[:] = 0
@@ -330,11 +330,41 @@ def _cheapest_of_product(left, right, potentials, values, columns):
                     _insert(values, columns, -found[k], start + k)
 
 
+@njit(error_model="numpy")
+def _near(left, right, potentials, values, columns):
+    """Columns among which are the cheapest of each of these rows: all that are not surely dearer than those of their middle."""
+    size = right.shape[1]
+    middle, radius = ball_around(left)
+    found, reach = np.empty(size), np.empty(size)
+    scores(middle, right, potentials, 0, size, found)
+    _cheapest_of_product(middle, right, potentials, values, columns)
+    reach_of(radius, right, columns[0], reach)
+    least = np.inf
+    for j in columns:
+        least = min(least, found[j] - reach[j])
+    least -= 1e-12 * np.abs(found).max()
+    return np.flatnonzero(found + reach >= least)
+
+
+@njit(error_model="numpy")
+def _cheapest_of_block(left, right, potentials, values, columns):
+    near = _near(left, right, potentials, values[0], columns[0])
+    some, their_potentials = np.empty((right.shape[0], len(near))), potentials[near]
+    for d in range(right.shape[0]):
+        for k in range(len(near)):
+            some[d, k] = right[d, near[k]]
+    for i in range(len(left)):
+        _cheapest_of_product(left[i], some, their_potentials, values[i], columns[i])
+        for k in range(columns.shape[1]):
+            columns[i, k] = near[columns[i, k]]
+
+
 @njit(parallel=True, cache=True, error_model="numpy")
 def _cheapest_of_products(left, right, potentials, count):
     columns, values = np.empty((len(left), count), np.int64), np.empty((len(left), count))
-    for i in prange(len(left)):
-        _cheapest_of_product(left[i], right, potentials, values[i], columns[i])
+    for block in prange((len(left) + BLOCK - 1) // BLOCK):
+        rows = slice(block * BLOCK, (block + 1) * BLOCK)
+        _cheapest_of_block(left[rows], right, potentials, values[rows], columns[rows])
     return columns, values
 
 
