@@ -10,9 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from breakeven.baselines.lp import simplex
 from breakeven.contract import Unsupported
 from breakeven.datasets.lp.set_cover import set_cover
 from breakeven.methods.lp.batched_pdhg import solve
+from breakeven.methods.lp.kernels.certificates import _nonnegative
 from breakeven.problems.lp import INFEASIBLE, LIMIT, OPTIMAL, UNBOUNDED, LPBatch, safe_dual_bound
 from breakeven.problems.lp.readers import Change, from_scipy
 
@@ -158,37 +160,14 @@ def own_children(draw):
     return times(1.0), times(scale), scale
 
 
-def by_highs(problem, child):
-    """Status and objective of one child, by a cold simplex."""
-
-    def own(name):
-        values = getattr(problem, f"child_{name}")
-        return (getattr(problem, name) if values is None else values[:, child]).numpy()
-
-    lower, upper = problem.lower.clone(), problem.upper.clone()
-    variable = problem.branch_variable[child]
-    lower[variable], upper[variable] = problem.branch_lower[child], problem.branch_upper[child]
-    if (lower > upper).any():
-        return INFEASIBLE, INF
-    rows = scipy.optimize.LinearConstraint(problem.matrix.to_dense().numpy(), own("row_lower"), own("row_upper"))
-    answer = scipy.optimize.milp(
-        own("objective"), constraints=rows, bounds=scipy.optimize.Bounds(lower.numpy(), upper.numpy())
-    )
-    if answer.status == 0:
-        return OPTIMAL, answer.fun
-    if answer.status == 4 or answer.status == 3:  # unbounded or infeasible: a zero objective tells
-        point = scipy.optimize.milp(
-            np.zeros(len(lower)), constraints=rows, bounds=scipy.optimize.Bounds(lower.numpy(), upper.numpy())
-        )
-        return (UNBOUNDED, -INF) if point.status == 0 else (INFEASIBLE, INF)
-    return {2: (INFEASIBLE, INF)}[answer.status]
-
-
 def assert_nothing_false(problem, scaled, scale):
     """HiGHS solves the plain one: its tolerances are absolute. We may take for optimal what misses a row by little."""
-    solution = solve(scaled, iteration_limit=2000)
+    solution, exact = solve(scaled, iteration_limit=2000), simplex.solve(problem)
+    own = problem.objective[:, None] if problem.child_objective is None else problem.child_objective
+    values = (own * exact.x).sum(0).where(exact.status == OPTIMAL, exact.dual_bound)
     for child in range(len(solution.status)):
-        status, value = by_highs(problem, child)
+        status, value = int(exact.status[child]), float(values[child])
+        assert status != LIMIT
         ours, bound = int(solution.status[child]), float(solution.dual_bound[child]) / scale
         assert ours in (status, LIMIT, OPTIMAL)
         assert ours != OPTIMAL or status != UNBOUNDED
@@ -207,6 +186,17 @@ def test_nothing_is_claimed_that_highs_denies(lps):
 @given(own_children())
 def test_no_proof_is_false_in_ten_thousand_children(lps):
     assert_nothing_false(*lps)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_a_ray_without_a_point_is_infeasible_at_any_scale(scale):
+    # x may rise for ever, but y + z = 1 and y + z <= 0.5 leave no point.
+    matrix = [[1.0, 0, 0, -1], [0, 1, 1, 0], [0, 1, 1, 0]]
+    sides = {"row_lower": np.array([-INF, 1, -INF]) * scale, "row_upper": np.array([1, 1, 0.5]) * scale}
+    solution = solve(from_scipy(matrix, [-1, 0, 0, 0], **sides))
+    assert solution.status.tolist() == [INFEASIBLE]
+    with_points = sides | {"row_upper": np.array([1, 1, 1.5]) * scale}
+    assert solve(from_scipy(matrix, [-1, 0, 0, 0], **with_points)).status.tolist() == [UNBOUNDED]
 
 
 def test_own_objectives_do_not_depend_on_the_batch():
@@ -235,3 +225,28 @@ def test_bound_tightening_of_a_polytope():
 def test_the_best_bound_on_the_way_is_kept(cover):
     solution = solve(cover, cutoff=float(cover.reference.median()))
     assert (solution.dual_bound >= safe_dual_bound(cover, solution.y)).all()
+
+
+# --- the projection behind repairs
+
+
+def test_non_negative_least_squares_against_scipy():
+    choice = np.random.default_rng(0)
+    for _ in range(100):
+        matrix = choice.standard_normal((choice.integers(2, 20), choice.integers(1, 15)))
+        goal = choice.standard_normal(len(matrix))
+        x = _nonnegative(matrix, goal)
+        assert (x >= 0).all()
+        assert np.linalg.norm(matrix @ x - goal) <= scipy.optimize.nnls(matrix, goal)[1] + 1e-12
+
+
+def test_opposite_columns_end_no_process():
+    # Equalities are pairs of opposite inequalities; SciPy 1.17.1 crashes on some of these.
+    a, b, c = 0.9786446, 0.9956706, -0.9903382
+    matrix = np.array([[a, -1, b, 1, -a, c, 1, -b, -1], [-0.2055, 0, -0.093, 0, 0.2055, -0.1387, 0, 0.093, 0],
+                       [1.1842, -1, 1.0886, 1, -1.1842, -0.8517, 1, -1.0886, -1]])  # fmt: skip
+    x = _nonnegative(matrix, np.array([0.0, 0, 1]))
+    gradient = matrix.T @ (np.array([0.0, 0, 1]) - matrix @ x)
+    assert (x >= 0).all()
+    assert (gradient <= 1e-10).all()
+    assert np.abs(gradient[x > 0]).max() <= 1e-10

@@ -23,6 +23,9 @@ from breakeven.problems.lp import (
 )  # fmt: skip
 
 NOTHING = 1e-6  # of a direction's largest entry, in scaled units
+SIDES = (
+    "lower", "upper", "branch_lower", "branch_upper", "row_lower", "row_upper", "child_row_lower", "child_row_upper",
+)  # fmt: skip
 SURELY = 1e-12  # of its terms: by how much a polished reduced cost is on its right side
 
 
@@ -244,12 +247,26 @@ class Node:
         self.x[:, children], self.y[:, children], self.status[children] = x, y, status
 
     def feasibility(self) -> LPBatch | None:
-        """The children that have a ray, without their objective: whether they have a point decides whether they are unbounded."""
+        """The children that have a ray, without their objective: whether they have a point decides whether they are unbounded.
+
+        Sides and bounds are in units of the largest: residuals are relative to 1 and more, beside which small ones are nothing.
+        """
         if not (self.status == UNBOUNDED).any():
             return None
         some = self.problem.children(torch.from_numpy(np.flatnonzero(self.status == UNBOUNDED)))
-        zeros = torch.zeros_like(some.objective), torch.zeros_like(some.parent_y)
-        return dataclasses.replace(some, objective=zeros[0], parent_y=zeros[1], child_objective=None)
+        sides = {name: getattr(some, name) for name in SIDES if getattr(some, name) is not None}
+        unit = (
+            max(
+                (float(side[side.isfinite()].abs().max()) for side in sides.values() if side.isfinite().any()),
+                default=0,
+            )
+            or 1
+        )
+        changed = {name: side / unit for name, side in sides.items()}
+        changed |= {"objective": torch.zeros_like(some.objective), "child_objective": None}
+        return dataclasses.replace(
+            some, parent_x=some.parent_x / unit, parent_y=torch.zeros_like(some.parent_y), **changed
+        )
 
     def settle(self, solution: LPSolution) -> None:
         """Take what `feasibility` has come to: without a point, a child is infeasible; without either proof, it is given up."""
