@@ -66,12 +66,15 @@ def solve_batch(problem):
     matrix = scipy.sparse.csr_array(
         (numpy(problem.matrix.values()), problem.matrix.col_indices().cpu(), problem.matrix.crow_indices().cpu()),
         shape=problem.matrix.shape)
-    parts = [numpy(part) for part in (problem.row_lower, problem.row_upper, problem.objective)]
+    parts = [(numpy(part), None if own is None else numpy(own)) for part, own in (
+        (problem.row_lower, problem.child_row_lower), (problem.row_upper, problem.child_row_upper),
+        (problem.objective, problem.child_objective))]
     answers = []
     for child, variable in enumerate(problem.branch_variable.tolist()):
         lower, upper = numpy(problem.lower).copy(), numpy(problem.upper).copy()
         lower[variable], upper[variable] = problem.branch_lower[child], problem.branch_upper[child]
-        answers.append(solve_child(matrix, *parts, lower, upper))
+        own_parts = [part if own is None else own[:, child] for part, own in parts]
+        answers.append(solve_child(matrix, *own_parts, lower, upper))
     status = torch.tensor([answer[0] for answer in answers], dtype=torch.int8)
     kind = problem.objective.dtype
     x = torch.from_numpy(np.stack([answer[1] for answer in answers], axis=1)).to(kind)

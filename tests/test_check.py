@@ -188,6 +188,9 @@ OTHERS = {
 """,
 }
 
+# A contest at 1e-6 asks for more than a narrow dtype holds, and rejects what is coarser than asked.
+FOLLOWS = {PRECISE: {TIGHTER}, PLACE: {TIGHTER}, TIGHTER: {RIGHT}}
+
 FAULT = START.replace('"Dishonest"', '"A peer", faults="x is off by one"')
 FAULTY = {
     "is_wrong_as_it_says": FAULT
@@ -244,7 +247,8 @@ def test_an_honest_adapter_passes_every_rule(findings):
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_is_caught_by_the_rule_that_names_it(findings, cheat):
     rule, _ = CHEATS[cheat]
-    assert failed(findings[cheat]).keys() == {rule}
+    assert rule in failed(findings[cheat])
+    assert failed(findings[cheat]).keys() <= {rule, *FOLLOWS.get(rule, ())}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +257,7 @@ def test_a_cheat_is_caught_by_the_rule_that_names_it(findings, cheat):
         ("remembers_objects", ANEW, "overwritten by"),
         ("remembers_values", ANEW, "times as fast as the first"),
         ("overwrites_its_last_answer", ANEW, "same memory"),
-        ("changes_its_problem", UNCHANGED, "fractional_root, float64: matrix changed"),
+        ("changes_its_problem", UNCHANGED, "fractional_root, float64, lp/strong_branching: matrix changed"),
         ("returns_a_lazy_tensor", READY, "field 'x' is a Later"),
         ("returns_a_lazy_solution", READY, "returned Later"),
         ("stops_the_clock", CLOCKS, "time.perf_counter was replaced"),
@@ -262,8 +266,8 @@ def test_a_cheat_is_caught_by_the_rule_that_names_it(findings, cheat):
         ("is_coarser_than_asked", TIGHTER, "relative_kkt"),
         ("answers_with_nan", RIGHT, "nan"),
         ("takes_the_threads", GLOBALS, "torch's number of threads"),
-        ("raises", ANSWERS, "fractional_root, float64: raised RuntimeError: no idea"),
-        ("hangs", ANSWERS, "fractional_root, float64: no answer within 4 s"),
+        ("raises", ANSWERS, "fractional_root, float64, lp/strong_branching: raised RuntimeError: no idea"),
+        ("hangs", ANSWERS, "fractional_root, float64, lp/strong_branching: no answer within 4 s"),
         ("kills_the_process", ANSWERS, "killed by SIGSEGV"),
         ("ends_the_process", ANSWERS, "ended with status 0"),
         ("says_not_why", ANSWERS, "without a reason"),
@@ -296,7 +300,7 @@ def test_an_unsupported_probe_is_told_and_is_no_failure(findings):
     assert failed(findings["is_choosy"]) == {}
     told = {finding.name: finding for finding in findings["is_choosy"]}[TAKES]
     assert told.outcome == "skipped"
-    assert told.detail.startswith("no_rows, float64: needs a row")
+    assert told.detail.startswith("no_rows, float64, lp/strong_branching: needs a row")
 
 
 def test_every_variant_is_held_to_every_rule(findings):
@@ -309,7 +313,7 @@ def test_every_variant_is_held_to_every_rule(findings):
 def test_a_known_fault_of_a_baseline_excuses_wrong_answers_and_nothing_else(findings, name):
     told = {finding.name: finding for finding in findings[name]}[RIGHT]
     assert told.outcome == "skipped"
-    assert re.match(r"known fault: \w+, float64: .*relative_kkt is", told.detail)
+    assert re.match(r"known fault: \w+, float64, lp/strong_branching: .*relative_kkt is", told.detail)
     assert failed(findings[name]).keys() == ({GLOBALS} if name == "is_wrong_in_another_way" else set())
 
 

@@ -26,13 +26,16 @@ def breakeven(*words: str, fails: bool = False) -> str:
     return answer.output
 
 
+BOTH = ("--method", "simplex", "--method", "batched_pdhg")
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> pathlib.Path:
     """A small sweep of the real thing: set cover, both entrants, two batch sizes."""
     folder = tmp_path_factory.mktemp("results")
     for batch in (1, 8):
         breakeven(
-            "run", "lp/strong_branching", "--dataset", "set_cover", "--size", "rows=50", "--size", f"batch={batch}",
+            "run", "lp/strong_branching", *BOTH, "--dataset", "set_cover", "--size", "rows=50", "--size", f"batch={batch}",
             "--results", str(folder),
         )  # fmt: skip
     return folder
@@ -43,8 +46,9 @@ def test_a_run_leaves_records_and_a_second_one_finds_them(results):
     assert {(record.method.name, record.status) for record in before} == {("simplex", "ok"), ("batched_pdhg", "ok")}
     assert all(record.method.peak_bytes is not None and record.blocks for record in before)
     said = breakeven(
-        "run", "lp", "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=8", "--results", str(results)
-    )
+        "run", "lp/strong_branching", *BOTH, "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=8",
+        "--results", str(results),
+    )  # fmt: skip
     assert "2 of 2 cells have a record" in said
     assert Store(results).load() == before
 
@@ -69,18 +73,9 @@ def test_the_map_names_a_winner_per_cell_and_the_machine_s_noise(results):
 
 def test_json_of_a_run_is_a_line_per_record(results):
     said = breakeven(
-        "run",
-        "lp",
-        "--dataset",
-        "set_cover",
-        "--size",
-        "rows=50",
-        "--size",
-        "batch=8",
-        "--results",
-        str(results),
-        "--json",
-    )
+        "run", "lp/strong_branching", *BOTH, "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=8",
+        "--results", str(results), "--json",
+    )  # fmt: skip
     lines = [json.loads(line) for line in said.splitlines()]
     assert {line["method"]["name"] for line in lines} == {"simplex", "batched_pdhg"}
     assert all("winner" in line["verdict"] for line in lines)
@@ -174,7 +169,10 @@ def test_a_broken_file_among_good_ones_is_told_and_the_rest_is_measured(tmp_path
         "maximize\n obj: 5 x + 4 y + 3 z\nsubject to\n c: 2 x + 3 y + z <= 4\n d: 3 x + y + 2 z <= 5\n"
         "bounds\n x <= 1\n y <= 1\n z <= 1\ngeneral\n x y z\nend\n"
     )
-    said = breakeven("run", "lp", "--data", str(tmp_path / "*.*"), "--results", str(tmp_path / "results"), fails=True)
+    said = breakeven(
+        "run", "lp/strong_branching", "--method", "simplex", "--data", str(tmp_path / "*.*"),
+        "--results", str(tmp_path / "results"), fails=True,
+    )  # fmt: skip
     assert "broken.mps" in said.split("Error:")[1]
     assert any(record.status == "ok" for record in Store(tmp_path / "results").load())
 
@@ -195,8 +193,8 @@ def test_a_new_adapter_appears_everywhere_without_touching_anything_else(new_ada
     (sweep,) = registry.sweeps("lp/strong_branching")
     assert any(method == "written_by_the_tests" for method, _, _ in sweep.cells_by_parameters())
     said = breakeven(
-        "run", "lp", "--method", "written_by_the_tests", "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=1",
-        "--results", str(tmp_path), fails=True,
+        "run", "lp/strong_branching", "--method", "written_by_the_tests",
+        "--dataset", "set_cover", "--size", "rows=50", "--size", "batch=1", "--results", str(tmp_path), fails=True,
     )  # fmt: skip
     assert "written_by_the_tests is not written yet" in said
     breakeven("site", "--results", str(tmp_path), "-o", str(tmp_path / "site"))
@@ -246,7 +244,7 @@ def test_an_adapter_of_another_distribution_enters_by_its_entry_point(tmp_path):
 
     assert "From elsewhere" in run("list").stdout
     sizes = ["--dataset", "set_cover", "--size", "rows=50", "--size", "batch=1"]
-    answer = run("run", "lp", "--method", "elsewhere", *sizes, "--results", str(tmp_path / "results"))
+    answer = run("run", "lp/strong_branching", "--method", "elsewhere", *sizes, "--results", str(tmp_path / "results"))
     assert "always busy" in answer.stderr
     (record,) = Store(tmp_path / "results").load()
     assert (record.method.name, record.status) == ("elsewhere", "unsupported")

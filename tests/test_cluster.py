@@ -642,7 +642,17 @@ def test_a_real_cell_by_the_command_line_and_the_script_that_sbatch_was_given(sl
         "--threads",
         "1",
     ]
-    submit = ["run", "lp", *small, "--results", str(results), "--executor", "slurm", "--slurm", "partition=p"]
+    submit = [
+        "run",
+        "lp/strong_branching",
+        *small,
+        "--results",
+        str(results),
+        "--executor",
+        "slurm",
+        "--slurm",
+        "partition=p",
+    ]
     assert f"next, at any time: breakeven collect --results {results}" in breakeven(*submit)
     script = slurm.jobs()["1"]["script"]
     subprocess.run(["bash", script], env=os.environ | slurm.environment("1"), check=True, capture_output=True)
@@ -656,7 +666,18 @@ def test_a_real_cell_by_the_command_line_and_the_script_that_sbatch_was_given(sl
 
 def test_the_command_line_says_how_each_task_stands_and_what_is_lost(slurm, results, measured):
     size = ["--dataset", "set_cover", "--size", "rows=20", "--size"]
-    run = ["run", "lp", *size, "batch=1", "--method", "simplex", "--results", str(results), "--executor", "slurm"]
+    run = [
+        "run",
+        "lp/strong_branching",
+        *size,
+        "batch=1",
+        "--method",
+        "simplex",
+        "--results",
+        str(results),
+        "--executor",
+        "slurm",
+    ]
     assert json.loads(breakeven(*run, "--json"))["cells"] == 1
     measured.during[1] = raises(BadInput("broken.mps: line 3 is no row"))
     (waiting,) = json.loads(breakeven("collect", "--results", str(results), "--json"))
