@@ -50,7 +50,7 @@ def test_a_run_leaves_records_and_a_second_one_finds_them(results):
         "--results", str(results),
     )  # fmt: skip
     assert "2 of 2 cells have a record" in said
-    assert Store(results).load() == before
+    assert [*map(repr, Store(results).load())] == [*map(repr, before)]  # NaN is not equal to itself
 
 
 def test_the_command_of_a_record_measures_that_cell_again(results):
@@ -148,7 +148,7 @@ def test_every_command_teaches_by_example(command):
         (["run", "lp", "--dataset", "set_cover", "--size", "rows"], "is not NAME=VALUE"),
         (["run", "lp", "--dataset", "set_cover", "--size", "batch=0"], "batch"),
         (["map", "lp/strong_branching", "--machine", "nobody"], "measure some with: breakeven run"),
-        (["map", "nothing/there"], "there are"),
+        (["map", "zzz/qqq"], "there are"),
         (["check", "lp/batched_pdhgg"], "did you mean 'lp/batched_pdhg'"),
         (["new", "lp/Batched"], "in lower case"),
         (["new", "lp/simplex"], "exists already"),
