@@ -10,13 +10,15 @@ from breakeven.problems.lp import LPBatch, LPSolution
 @adapter(
     title="PDLP (HiPDLP in HiGHS)",
     packages=("highspy",),
-    faults="iterates to its limit on infeasible LPs",
 )
 def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 100_000) -> LPSolution:
     """Solve every child with presolve, divided evenly among torch's threads.
 
     HiGHS takes no point for this method to start from. Of a child that it calls infeasible the simplex method makes the proof,
     as HiGHS does when it is asked for one.
+
+    Known to iterate to its limit on most infeasible LPs.
+    The contract's small problems do not show it; `docs/LP.md` does.
 
     Args:
         problem: m rows, n columns, B children, on the CPU.

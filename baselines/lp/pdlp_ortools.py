@@ -22,10 +22,12 @@ REASONS = {
     title="PDLP (OR-Tools)",
     paper="arXiv:2106.04756",
     packages=("ortools",),
-    faults="calls some LPs unbounded that are not (google/or-tools#3956), and some infeasible without a proof",
 )
 def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 100_000) -> LPSolution:
     """Solve every child to a relative KKT error of ``tolerance`` in the 2-norm, divided evenly among torch's threads.
+
+    Known to call some LPs unbounded that are not (google/or-tools#3956), and some infeasible without a proof.
+    The contract's small problems do not show it; `docs/LP.md` does.
 
     Args:
         problem: m rows, n columns, B children, on the CPU.
