@@ -76,9 +76,10 @@ class Player:
         return self._timed_calls(self.calls)
 
     def verdict(self) -> dict:
-        """Judge a random one of the timed solutions: status, reason, judged metrics, claims."""
+        """Judge a random one of the solutions timed since the last verdict: status, reason, judged metrics, claims."""
         from breakeven.problems import Wrong
 
+        self._timed = 0  # where one more call is what counts, chance must not judge the first one again
         try:
             judged = {name: float(value) for name, value in self.problem.judge(self.solution).items()}
         except Wrong as wrong:

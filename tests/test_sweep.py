@@ -280,25 +280,28 @@ def discovered(results) -> dict[str, list[list[str]]]:
 
 def test_asv_discovers_refined_sizes_and_survives_broken_records(tmp_path, monkeypatch):
     monkeypatch.setenv("BREAKEVEN_THREADS", "1")
-    (strong_branching,) = registry.sweeps("lp/strong_branching")
-    name = "lp.StrongBranching.track_seconds"
+    (tiny,) = registry.sweeps("lp/tiny")
+    name = "lp.Tiny.track_seconds"
     before = discovered(tmp_path)[name]
-    planned = sweep.plan(strong_branching, sweep.Choice(threads=1), registry.catalogue())
-    template = next(one for one in planned if one.method.name == "batched_pdhg" and one.sizes.get("rows") == 100)
-    assert "rows=150" not in str(before)
-    assert "6" not in before[2]
+    planned = sweep.plan(tiny, sweep.Choice(threads=1), registry.catalogue())
+    template = next(
+        one
+        for one in planned
+        if one.method.name == "batched_pdhg" and (one.sizes["change"], one.sizes["batch"]) == ("demand", 128)
+    )
+    assert "48" not in before[2]
     store = Store(tmp_path)
-    for changed in ({"batch": 6}, {"rows": 150}):
-        store.append(record_at(dataclasses.replace(template, sizes={**template.sizes, **changed})))
-    path = store.path(sweep.devices.this_machine().name, "lp/strong_branching")
+    store.append(record_at(dataclasses.replace(template, sizes={**template.sizes, "batch": 48})))
+    path = store.path(sweep.devices.this_machine().name, "lp/tiny")
     with path.open("a") as file:
         file.write('{"torn": \n[1, 2]\n"text"\n')
     after = discovered(tmp_path)[name]
-    assert set(after[2]) - set(before[2]) == {"6"}
-    assert set(after[1]) - set(before[1]) == {f"'set_cover rows=150 seed={template.seed}'"}
+    assert set(after[2]) - set(before[2]) == {"48"}
+    assert set(after[1]) == set(before[1])
     monkeypatch.setenv("BREAKEVEN_RESULTS", str(tmp_path))
-    found = strong_branching.cells_by_parameters()
-    assert found["batched_pdhg", f"set_cover rows=100 seed={template.seed}", 6].sizes == {"rows": 100, "batch": 6}
+    found = tiny.cells_by_parameters()
+    (problem,) = {problem for method, problem, batch in found if batch == 48}
+    assert found["batched_pdhg", problem, 48].sizes == template.sizes | {"batch": 48}
 
     path.unlink()
     path.mkdir()  # nothing that can be read
