@@ -237,7 +237,10 @@ def load_dataset(module: str) -> typing.Callable:
 
 def _decorated(module, mark: str) -> list[typing.Callable]:
     functions = [
-        value for value in vars(module).values() if hasattr(value, mark) and value.__module__ == module.__name__
+        value
+        for value in vars(module).values()
+        # A module that is imported may hold an adapter of this name itself.
+        if callable(value) and hasattr(value, mark) and value.__module__ == module.__name__
     ]
     if not functions:
         raise BadInput(f"{module.__name__} defines no function with @{mark}")

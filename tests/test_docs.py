@@ -19,7 +19,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 ELSEWHERE = ("BAYESOPT.md", "READING.md")
 """Whose examples other tests run, and look at what they print."""
 ON_A_MODEL = "models/my_llama"
-"""Examples on a folder of the reader's are run by tests that make one (``test_quantization_packed_model.py``)."""
+"""Examples on a folder of the reader's are run by tests that make one (``test_quantization_language_models.py``)."""
 
 
 def given(page: str) -> dict:

@@ -303,6 +303,14 @@ def test_asv_discovers_refined_sizes_and_survives_broken_records(tmp_path, monke
     (problem,) = {problem for method, problem, batch in found if batch == 48}
     assert found["batched_pdhg", problem, 48].sizes == template.sizes | {"batch": 48}
 
+    name, (branching,) = "lp.StrongBranching.track_seconds", registry.sweeps("lp/strong_branching")
+    planned = sweep.plan(branching, sweep.Choice(threads=1), registry.catalogue())
+    template = next(one for one in planned if one.method.name == "batched_pdhg" and one.sizes.get("rows") == 100)
+    before_rows = discovered(tmp_path)[name]
+    store.append(record_at(dataclasses.replace(template, sizes={**template.sizes, "rows": 150})))
+    assert set(discovered(tmp_path)[name][1]) - set(before_rows[1]) == {"'set_cover rows=150 seed=0'"}
+
+    name = "lp.Tiny.track_seconds"
     path.unlink()
     path.mkdir()  # nothing that can be read
     assert discovered(tmp_path)[name] == before

@@ -155,6 +155,21 @@ def until_accurate(
             return
 
 
+def solve_by_pdlp(problem: LPBatch, solver: str, tolerance: float, iteration_limit: int) -> LPSolution:
+    """Solve every child by one of the PDLPs of HiGHS; what ends as "unknown" is not vouched for."""
+    on_cpu(problem, f"the {solver} of HiGHS")
+    solution, parent = nothing_yet(problem), model(problem)
+
+    def solve_some(share: list[int], asked: float) -> list[int]:
+        options = {"solver": solver, "kkt_tolerance": asked, "pdlp_iteration_limit": iteration_limit}
+        children = Children(problem, parent, options)
+        said = {child: children.run(child, solution) for child in share}
+        return [child for child in share if said[child] == highspy.HighsModelStatus.kUnknown]
+
+    until_accurate(problem, tolerance, solution, solve_some)
+    return bounded(problem, solution)
+
+
 def bounded(problem: LPBatch, solution: LPSolution) -> LPSolution:
     """The solution with the bounds that its y proves."""
     solution.dual_bound.copy_(lp.safe_dual_bound(problem, solution.y))

@@ -1,8 +1,6 @@
 """PDLP as HiGHS has it (pdlp), child by child."""
 
-import highspy
-
-from breakeven.baselines.lp._highs import Children, bounded, model, nothing_yet, on_cpu, until_accurate
+from breakeven.baselines.lp._highs import solve_by_pdlp
 from breakeven.contract import adapter
 from breakeven.problems.lp import LPBatch, LPSolution
 
@@ -29,14 +27,4 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, iteration_limit: int = 1
     Returns:
         float64 throughout; ``dual_bound`` is what y proves (`safe_dual_bound`).
     """
-    on_cpu(problem, "the PDLP of HiGHS")
-    solution, parent = nothing_yet(problem), model(problem)
-
-    def solve_some(share: list[int], asked: float) -> list[int]:
-        options = {"solver": "pdlp", "kkt_tolerance": asked, "pdlp_iteration_limit": iteration_limit}
-        children = Children(problem, parent, options)
-        said = {child: children.run(child, solution) for child in share}
-        return [child for child in share if said[child] == highspy.HighsModelStatus.kUnknown]
-
-    until_accurate(problem, tolerance, solution, solve_some)
-    return bounded(problem, solution)
+    return solve_by_pdlp(problem, "pdlp", tolerance, iteration_limit)

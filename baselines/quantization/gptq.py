@@ -10,7 +10,6 @@ import torch
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
-from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import (
     Grid,
     Rounded,
@@ -20,6 +19,7 @@ from breakeven.methods.quantization.kernels.rounding import (
     round_block,
     targets,
 )
+from breakeven.methods.quantization.language_models import quantizer
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 
@@ -93,7 +93,7 @@ def _fresh(problem: LayerProblem, lower: torch.Tensor, importance: torch.Tensor 
 
 
 quantize_model = quantizer(solve)
-"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
+"""A whole language model of transformers, with packed codes: see `language_models.quantize_model`."""
 
 
 @adapter(title="GPTQ", paper="arXiv:2210.17323", packages=("numba",), variants={"sequential": {"sequential": True}})

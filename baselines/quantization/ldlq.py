@@ -3,8 +3,8 @@
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
-from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import grid_of, layer, one_sided
+from breakeven.methods.quantization.language_models import quantizer
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 
@@ -24,7 +24,7 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
 
 
 quantize_model = quantizer(solve)
-"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
+"""A whole language model of transformers, with packed codes: see `language_models.quantize_model`."""
 
 
 @adapter(title="LDLQ", paper="arXiv:2307.13304", packages=("numba",))

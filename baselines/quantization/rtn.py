@@ -2,8 +2,8 @@
 
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.model import quantized_model
-from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import grid_of, layer, to_nearest
+from breakeven.methods.quantization.language_models import quantizer
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 
@@ -15,7 +15,7 @@ def solve(problem: LayerProblem) -> QuantizedLayer:
 
 
 quantize_model = quantizer(solve)
-"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
+"""A whole language model of transformers, with packed codes: see `language_models.quantize_model`."""
 
 
 @adapter(title="Round to nearest", packages=("numba",))

@@ -6,13 +6,13 @@ import importlib.metadata
 import math
 import os
 import pathlib
-import tempfile
 
 import highspy
 import numpy as np
 import scipy.sparse
 
 from breakeven.contract import BadInput, Unsupported
+from breakeven.problems.lp.readers import model_name, read_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,25 +76,7 @@ def read_model(path: str | os.PathLike) -> Model:
     A maximisation becomes the minimisation of the negated objective. Raises `BadInput`, which names the file, for one
     that does not exist or cannot be read, and `Unsupported` for models that are not mixed-integer linear.
     """
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise BadInput(f"{path}: there is no such file; give the path of an MPS or LP file")
-    if not path.name.removesuffix(".gz").endswith((".mps", ".lp")):
-        raise BadInput(f"{path}: the ending does not say what it is; name it .mps or .lp, or one of these and .gz")
-    solver = silent_highs()
-    with tempfile.TemporaryDirectory() as folder:
-        log = pathlib.Path(folder, "log")
-        solver.setOptionValue("output_flag", True)
-        solver.setOptionValue("log_to_console", False)
-        solver.setOptionValue("log_file", str(log))
-        status = solver.readModel(str(path))
-        solver.setOptionValue("output_flag", False)
-        solver.setOptionValue("log_file", "")
-        said = log.read_text(errors="replace").splitlines() if log.exists() else []
-    if status == highspy.HighsStatus.kError:
-        complaints = [line.removeprefix("ERROR:").strip() for line in said if line.startswith("ERROR:")]
-        reason = next((line for line in complaints if "Parser error" not in line), "it is not valid MPS or LP")
-        raise BadInput(f"{path}: HiGHS cannot read it: {reason}; correct or replace the file")
+    path, solver = pathlib.Path(path), read_file(path)
     solver.ensureColwise()
     lp = solver.getLp()
     kinds = list(lp.integrality_)
@@ -107,7 +89,7 @@ def read_model(path: str | os.PathLike) -> Model:
     sign = -1.0 if lp.sense_ == highspy.ObjSense.kMaximize else 1.0
     continuous = highspy.HighsVarType.kContinuous
     return Model(
-        name=path.name.removesuffix(".gz").removesuffix(".mps").removesuffix(".lp"),
+        name=model_name(path),
         matrix=scipy.sparse.csc_array((value, index, start), shape=(rows, columns)).tocsr(),
         objective=sign * np.array(lp.col_cost_, dtype=np.float64),
         row_lower=np.array(lp.row_lower_, dtype=np.float64),

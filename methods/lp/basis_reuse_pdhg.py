@@ -25,9 +25,10 @@ from breakeven.problems.lp import (
     LPBatch,
     LPSolution,
     farkas_margin,
+    relative_kkt,
     safe_dual_bound,
 )  # fmt: skip
-from breakeven.problems.lp.judge import Arrays, Points
+from breakeven.problems.lp.judge import Arrays
 
 AT_LOWER, BASIC, AT_UPPER = 0, 1, 2  # HiGHS's codes
 EXACT = 1e-9  # times 1 + the size of a number: by how much a vertex may differ from what it should be
@@ -148,10 +149,7 @@ def _pivoted(problem: LPBatch, vertex: Vertex, tolerance: float) -> LPSolution:
     lower, upper = (np.repeat(side[:, None], children, axis=1) for side in (vertex.lower, vertex.upper))
     lower[variable, np.arange(children)], upper[variable, np.arange(children)] = low, high
     inside = (z >= lower - EXACT * (1 + np.abs(lower))) & (z <= upper + EXACT * (1 + np.abs(upper)))
-    arrays = Arrays(problem)
-    for block in arrays.blocks():
-        error = Points(arrays, block, x, y).residuals()[0]
-        status[block][torch.from_numpy(inside[:, block].all(axis=0) & (error <= tolerance))] = OPTIMAL
+    status[torch.from_numpy(inside.all(axis=0)) & (relative_kkt(problem, x, y) <= tolerance)] = OPTIMAL
     if (stuck := moves[~pivots]).size:
         infeasible = torch.from_numpy(stuck)
         infeasible = infeasible[farkas_margin(problem.children(infeasible), y[:, infeasible]) > PROOF_MARGIN]

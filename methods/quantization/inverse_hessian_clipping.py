@@ -13,8 +13,8 @@ from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels import cpu
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, damped, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
-from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import better_rows, gptq
+from breakeven.methods.quantization.language_models import quantizer
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 LEVELS = np.array(
@@ -63,7 +63,7 @@ def solve(problem: LayerProblem, *, damping: float = DAMPING) -> QuantizedLayer:
 
 
 quantize_model = quantizer(solve)
-"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
+"""A whole language model of transformers, with packed codes: see `language_models.quantize_model`."""
 
 
 @adapter(title="Inverse-Hessian clipping", derived="as of single layers", packages=("numba",))

@@ -10,8 +10,8 @@ import torch
 from breakeven.contract import adapter
 from breakeven.methods.quantization.kernels.factors import DAMPING, columns_by_size, unit_lower
 from breakeven.methods.quantization.kernels.model import quantized_model
-from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import Grid, better_rows, gptq, grid_of, layer, to_nearest
+from breakeven.methods.quantization.language_models import quantizer
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 LARGEST = 32  # weights of a row that its softmax is taken over: all others weigh next to nothing
@@ -141,7 +141,7 @@ def _expected(
 
 
 quantize_model = quantizer(solve)
-"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
+"""A whole language model of transformers, with packed codes: see `language_models.quantize_model`."""
 
 
 @adapter(title="OSAQ", paper="arXiv:2605.04738", derived="as of single layers", packages=("numba",))

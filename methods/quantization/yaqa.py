@@ -21,8 +21,8 @@ from breakeven.methods.quantization.kernels.factors import (
     unit_lower,
 )
 from breakeven.methods.quantization.kernels.model import quantized_model
-from breakeven.methods.quantization.kernels.packed_model import quantizer
 from breakeven.methods.quantization.kernels.rounding import Grid, grid_of, layer, one_sided, two_sided
+from breakeven.methods.quantization.language_models import quantizer
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel
 
 HELD_OUT = 8  # every so many sequences are the gate's
@@ -114,7 +114,7 @@ SKETCHES = {
 
 
 quantize_model = quantizer(solve)
-"""A whole language model of transformers, with packed codes: see `packed_model.quantize_model`."""
+"""A whole language model of transformers, with packed codes: see `language_models.quantize_model`."""
 
 
 @adapter(

@@ -3,7 +3,7 @@
 import functools
 import math
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.sparse
@@ -43,11 +43,7 @@ def relative_kkt(problem: "LPBatch", x: torch.Tensor, y: torch.Tensor) -> torch.
     Returns:
         (B,) float64 on the CPU.
     """
-    arrays = Arrays(problem)
-    error = np.empty(arrays.batch)
-    for block in arrays.blocks():
-        error[block], _ = Points(arrays, block, x, y).residuals()
-    return torch.from_numpy(error)
+    return _of_blocks(problem, x, y, lambda points: points.residuals()[0])
 
 
 def safe_dual_bound(problem: "LPBatch", y: torch.Tensor) -> torch.Tensor:
@@ -66,11 +62,7 @@ def safe_dual_bound(problem: "LPBatch", y: torch.Tensor) -> torch.Tensor:
     Returns:
         (B,) float64 on the CPU, the offset included.
     """
-    arrays = Arrays(problem)
-    bound = np.empty(arrays.batch)
-    for block in arrays.blocks():
-        bound[block] = Points(arrays, block, None, y).safe_bounds()
-    return torch.from_numpy(bound)
+    return _of_blocks(problem, None, y, lambda points: points.safe_bounds())
 
 
 def farkas_margin(problem: "LPBatch", y: torch.Tensor) -> torch.Tensor:
@@ -84,11 +76,7 @@ def farkas_margin(problem: "LPBatch", y: torch.Tensor) -> torch.Tensor:
     Returns:
         (B,) float64 on the CPU.
     """
-    arrays = Arrays(problem)
-    margin = np.empty(arrays.batch)
-    for block in arrays.blocks():
-        margin[block] = Points(arrays, block, None, y).farkas_margins()
-    return torch.from_numpy(margin)
+    return _of_blocks(problem, None, y, lambda points: points.farkas_margins())
 
 
 def ray_margin(problem: "LPBatch", x: torch.Tensor) -> torch.Tensor:
@@ -100,11 +88,16 @@ def ray_margin(problem: "LPBatch", x: torch.Tensor) -> torch.Tensor:
     Returns:
         (B,) float64 on the CPU.
     """
+    return _of_blocks(problem, x, None, lambda points: points.ray_margins())
+
+
+def _of_blocks(problem: "LPBatch", x, y, measure: Callable[["Points"], np.ndarray]) -> torch.Tensor:
+    """A measure of every child, (B,), a block of them at a time."""
     arrays = Arrays(problem)
-    margin = np.empty(arrays.batch)
+    found = np.empty(arrays.batch)
     for block in arrays.blocks():
-        margin[block] = Points(arrays, block, x, None).ray_margins()
-    return torch.from_numpy(margin)
+        found[block] = measure(Points(arrays, block, x, y))
+    return torch.from_numpy(found)
 
 
 def score_rank(problem: "LPBatch", bound: np.ndarray) -> float:

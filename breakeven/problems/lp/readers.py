@@ -4,6 +4,7 @@ import dataclasses
 import math
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -153,6 +154,18 @@ def from_highs(model, changes: Iterable[Change] = (), *, name: str = "") -> LPBa
 
 def from_mps(path: str | os.PathLike, changes: Iterable[Change] = ()) -> LPBatch:
     """As `from_highs`, of an MPS, free MPS or LP file, plain or gzipped; `BadInput` names the file if it is none."""
+    return from_highs(read_file(path), changes, name=model_name(path))
+
+
+def model_name(path: str | os.PathLike) -> str:
+    return pathlib.Path(path).name.removesuffix(".gz").rpartition(".")[0]
+
+
+def read_file(path: str | os.PathLike):
+    """A silent HiGHS that holds the model of an MPS, free MPS or LP file, plain or gzipped.
+
+    Raises `BadInput`, which names the file, for one that does not exist or cannot be read, with what HiGHS says of it.
+    """
     import highspy
 
     path = pathlib.Path(path)
@@ -161,10 +174,20 @@ def from_mps(path: str | os.PathLike, changes: Iterable[Change] = ()) -> LPBatch
     if not path.name.removesuffix(".gz").endswith((".mps", ".lp")):
         raise BadInput(f"{path}: the ending does not say what it is; name it .mps or .lp, or one of these and .gz")
     solver = highspy._core._Highs()  # the public class prints a banner
-    solver.setOptionValue("output_flag", False)
-    if solver.readModel(str(path)) == highspy.HighsStatus.kError:
-        raise BadInput(f"{path}: HiGHS cannot read it as a model of finite numbers; correct or replace the file")
-    return from_highs(solver, changes, name=path.name.removesuffix(".gz").rpartition(".")[0])
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "log")
+        for option, value in {"output_flag": True, "log_to_console": False, "log_file": str(log)}.items():
+            solver.setOptionValue(option, value)
+        status = solver.readModel(str(path))
+        solver.setOptionValue("output_flag", False)
+        solver.setOptionValue("log_file", "")
+        said = log.read_text(errors="replace").splitlines() if log.exists() else []
+    if status == highspy.HighsStatus.kError:
+        complaints = [line.removeprefix("ERROR:").strip() for line in said if line.startswith("ERROR:")]
+        reason = next((line for line in complaints if "Parser error" not in line), "it is not valid MPS or LP")
+        raise BadInput(f"{path}: HiGHS cannot read it: {reason}; correct or replace the file")
+    solver.setOptionValue("threads", 1)
+    return solver
 
 
 def _vector(name: str, part: str, values, length: int) -> np.ndarray:

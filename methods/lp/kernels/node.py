@@ -255,13 +255,8 @@ class Node:
             return None
         some = self.problem.children(torch.from_numpy(np.flatnonzero(self.status == UNBOUNDED)))
         sides = {name: getattr(some, name) for name in SIDES if getattr(some, name) is not None}
-        unit = (
-            max(
-                (float(side[side.isfinite()].abs().max()) for side in sides.values() if side.isfinite().any()),
-                default=0,
-            )
-            or 1
-        )
+        sizes = torch.cat([side[side.isfinite()].abs() for side in sides.values()])
+        unit = max(sizes.tolist(), default=0.0) or 1.0
         changed = {name: side / unit for name, side in sides.items()}
         changed |= {"objective": torch.zeros_like(some.objective), "child_objective": None}
         return dataclasses.replace(

@@ -10,17 +10,10 @@ import torch
 from breakeven.baselines.quantization import gptq, rtn
 from breakeven.contract import BadInput
 from breakeven.datasets.quantization.trained_model import trained_model
-from breakeven.methods.quantization import yaqa
-from breakeven.methods.quantization.kernels import packed_model
-from breakeven.methods.quantization.kernels.packed_model import (
-    PackedLinear,
-    linear_layers,
-    load_model,
-    recorded,
-    save_model,
-    tokens_of_files,
-    weight_of,
-)
+from breakeven.methods.quantization import language_models, yaqa
+from breakeven.methods.quantization.language_models import PackedLinear, calibration, load_model, save_model
+from breakeven.methods.quantization.language_models.calibration import recorded, tokens_of_files
+from breakeven.methods.quantization.language_models.layers import linear_layers, weight_of
 from breakeven.problems.quantization import LayerProblem, dequantized
 
 transformers = pytest.importorskip("transformers")
@@ -71,7 +64,7 @@ def test_the_packed_model_computes_with_the_quantized_weights(make, bits):
         return answers[problem.name]
 
     names = list(linear_layers(model))
-    packed_model.quantize_model(solve, model, TOKENS[:2], bits=bits, group_size=32, symmetric=bits != 3)
+    language_models.quantize_model(solve, model, TOKENS[:2], bits=bits, group_size=32, symmetric=bits != 3)
     assert all(isinstance(model.get_submodule(name), PackedLinear) for name in names)
     for name in names:
         layer = dense.get_submodule(name)
@@ -166,11 +159,11 @@ def test_layers_are_recorded_in_as_many_passes_as_memory_allows():
     model = llama()
     layers = linear_layers(model)
     sequences = list(TOKENS)
-    one = packed_model._passes(layers, sequences, 2**40)
+    one = calibration.passes(layers, sequences, 2**40)
     assert one == [list(layers)]
     samples = 8 * TOKENS.numel() * 96
     rounding = 4 * (4 * (32**2 + 64**2) + 6 * 32 * 64)
-    several = packed_model._passes(layers, sequences, samples + rounding)
+    several = calibration.passes(layers, sequences, samples + rounding)
     assert len(several) > 2
     assert [name for names in several for name in names] == list(layers)
     whole, parts = (
@@ -216,7 +209,7 @@ def test_what_cannot_be_quantized_is_refused_before_any_layer_is(make, options, 
     model = make()
     options = {"calibration": TOKENS, "bits": 4, "group_size": 32} | options
     with pytest.raises(BadInput, match=words):
-        packed_model.quantize_model(solve, model, options.pop("calibration"), **options)
+        language_models.quantize_model(solve, model, options.pop("calibration"), **options)
     assert not any(isinstance(layer, PackedLinear) for layer in model.modules())
 
 
