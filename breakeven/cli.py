@@ -577,7 +577,8 @@ def _bar(total: int):
     """The progress bar: a line per finished cell above it, the time left from the cells that were really measured."""
     bar = rich.progress.Progress(
         rich.progress.TextColumn("{task.completed}/{task.total} cells"), rich.progress.BarColumn(),
-        rich.progress.TextColumn("{task.fields[left]}"), rich.progress.TextColumn("{task.description}"), console=out,
+        rich.progress.TextColumn("{task.fields[left]}"), rich.progress.TextColumn("{task.description}", markup=False),
+        console=out,
     )  # fmt: skip
     task = bar.add_task("", total=total, left="")
     spent: list[float] = []
@@ -589,7 +590,7 @@ def _bar(total: int):
         bar.advance(task)
         if measured:
             spent.append(record.wall_seconds)
-            bar.console.print(_line(cell, record), soft_wrap=True)
+            bar.console.print(_line(cell, record), soft_wrap=True, markup=False)
         if spent:
             seconds = sum(spent) / len(spent) * (total - bar.tasks[task].completed)
             bar.update(task, left=f"about {datetime.timedelta(seconds=round(seconds))} left")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas
 import rich.box
 import rich.console
+import rich.markup
 import rich.table
 
 from breakeven import winmap
@@ -341,10 +342,12 @@ def print_report(out: rich.console.Console, report: ContestReport) -> None:
         if not metric.is_time:
             seconds = duration(verdict.method_seconds), duration(verdict.baseline_seconds)
             row += [str(verdict.instances), " against ".join(seconds)]
-        table.add_row(*row)
+        table.add_row(*map(rich.markup.escape, row))  # a reason may name an extra: breakeven[data]
     out.print(table)
     for one in report.lines:
-        out.print(f"along {one.line.axis}, {threads_text(one.line.threads)}, {one.sentence}", soft_wrap=True)
+        out.print(
+            f"along {one.line.axis}, {threads_text(one.line.threads)}, {one.sentence}", soft_wrap=True, markup=False
+        )
     if metric.is_time:
         out.print(noise_sentence(report.noise_floor, report.false_alarms))
 

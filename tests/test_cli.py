@@ -212,7 +212,7 @@ from breakeven.problems.lp import LPBatch, LPSolution
 
 @adapter(title="From elsewhere")
 def solve(problem: LPBatch, *, tolerance: float = 1e-4) -> LPSolution:
-    raise Unsupported("always busy")
+    raise Unsupported("always busy without elsewhere[data]")
 '''
 
 
@@ -245,7 +245,8 @@ def test_an_adapter_of_another_distribution_enters_by_its_entry_point(tmp_path):
     assert "From elsewhere" in run("list").stdout
     sizes = ["--dataset", "set_cover", "--size", "rows=50", "--size", "batch=1"]
     answer = run("run", "lp/strong_branching", "--method", "elsewhere", *sizes, "--results", str(tmp_path / "results"))
-    assert "always busy" in answer.stderr
+    assert "always busy without elsewhere[data]" in answer.stderr
+    assert "always busy without elsewhere[data]" in answer.stdout
     (record,) = Store(tmp_path / "results").load()
     assert (record.method.name, record.status) == ("elsewhere", "unsupported")
 
