@@ -83,13 +83,15 @@ class Cell:
 class Limits:
     """What a cell may take: seconds per call, seconds of sampling, and bytes of resident memory.
 
-    ``goal`` is what the sampling is to find out, a key of `sampling.GOALS`.
+    ``goal`` is what the sampling is to find out, a key of `sampling.GOALS`. The first call of a side may take
+    ``compile_seconds`` more than a call: what it compiles is no part of the contest, and takes longest where others work too.
     """
 
     call_seconds: float = 60.0
     sampling_seconds: float = 3.0
     memory_bytes: int = dataclasses.field(default_factory=lambda: int(0.8 * psutil.virtual_memory().total))
     goal: str = "winner"
+    compile_seconds: float = 60.0
 
 
 def job(
@@ -321,8 +323,11 @@ def listen(run: Run, pipe: int, process: subprocess.Popen, limits: Limits) -> tu
                 if run.done:
                     return None
             waited = time.monotonic() - run.since
-            if run.phase in ("first call", "sample") and waited > limits.call_seconds:
+            if run.phase == "sample" and waited > limits.call_seconds:
                 return "timeout", f"one call took longer than the limit of {limits.call_seconds:g} s"
+            if run.phase == "first call" and waited > limits.call_seconds + limits.compile_seconds:
+                more = f" and {limits.compile_seconds:g} s to compile" if limits.compile_seconds else ""
+                return "timeout", f"the first call took longer than the limit of {limits.call_seconds:g} s{more}"
             if run.phase not in ("first call", "sample") and waited > PREPARE_SECONDS:
                 return "crash", f"{run.phase} took longer than {PREPARE_SECONDS:g} s"
             used = _resident(process.pid)

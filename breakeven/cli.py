@@ -156,7 +156,11 @@ def list_(track: str | None, as_json: bool) -> None:
 @click.option("--method", "methods", multiple=True, help="Only this entrant; may be given several times.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--threads", type=int, default=0, help="Threads for every entrant [default: all cores].")
-@click.option("--limit", type=_Duration(), help="Longest time for one call [default: 30s quick, 5m full].")
+@click.option(
+    "--limit",
+    type=_Duration(),
+    help="Longest time for one call, the first one's compilation apart [default: 30s quick, 5m full].",
+)
 @click.option("--budget", type=_Duration(), help="Start no further cell after this time.")
 @click.option("--data", help="Files of your own: a path, or a pattern in quotes.")
 @click.option("--dataset", help="Only this data set: at the sizes of the profile, or at those of --size.")

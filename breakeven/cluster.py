@@ -378,7 +378,8 @@ def _expected_seconds(submitted: Submitted) -> list[float]:
 
 
 def _longest_seconds(submitted: Submitted) -> float:
-    return PREPARE_SECONDS + LONGEST_CALLS * submitted.call_seconds + submitted.sampling_seconds
+    compiling = 2 * submitted.limits.compile_seconds
+    return PREPARE_SECONDS + LONGEST_CALLS * submitted.call_seconds + compiling + submitted.sampling_seconds
 
 
 def _send(submitted: Submitted, batches: list[list[int]], attempts: int) -> None:

@@ -13,7 +13,7 @@ from breakeven.contract import PEAK_BYTES, SECONDS, BadInput, Metric
 from breakeven.records import Record, Side, Store
 
 CALL_SECONDS = 3.0
-LIMITS = Limits(CALL_SECONDS, 0.2, 4 << 30)
+LIMITS = Limits(CALL_SECONDS, 0.2, 4 << 30, compile_seconds=0.0)
 SMALL_LIMITS = Limits(60.0, 0.2, 1 << 30)
 
 START = """
@@ -34,6 +34,10 @@ ISOLATED = START.replace('"Mishap"', '"Mishap", isolated=True')
 
 ENDINGS = {
     "hangs": ("timeout", "longer than the limit of 3 s", "time.sleep(3600)"),
+    "compiles": ("timeout", "the first call took longer than the limit of 3 s", """
+    if calls == 1: time.sleep(4)
+    return solve_batch(problem)
+    """),
     "hangs_in_its_second_call": ("timeout", "longer than the limit of 3 s", """
     if calls > 1: time.sleep(3600)
     return solve_batch(problem)
@@ -324,6 +328,15 @@ def test_a_wrong_side_needs_no_memory(ranked):
     record = ranked["memory of one that is wrong"]
     assert (record.method.status, record.method.peak_bytes) == ("wrong", None)
     assert winmap.verdict(record).winner == "honest"
+
+
+def test_a_first_call_may_compile_for_longer_than_a_call_may_take(folder):
+    """`compiles` sleeps for a second more than a call may take, once; and a call may not take that long ever after."""
+    patient = dataclasses.replace(LIMITS, compile_seconds=30.0)
+    record = measure(cell_of("compiles"), patient)
+    assert (record.method.status, record.method.reason) == ("ok", "")
+    assert record.method.first_call_seconds > CALL_SECONDS
+    assert measure(cell_of("hangs_in_its_second_call"), patient).method.status == "timeout"
 
 
 def test_a_contest_of_values_takes_one_more_call_of_each_side_and_no_duel(ranked):
