@@ -4,7 +4,7 @@ TOX = .venv/bin/tox
 
 .PHONY: leaderboard test docs clean
 
-leaderboard: $(TOX)  ## measure the quick sweep on this machine and build its page
+leaderboard: $(TOX)  ## measure the quick sweep on this machine for a quarter of an hour, and build its page
 	$(TOX) run -e leaderboard
 
 test: $(TOX)  ## everything that CI runs

@@ -37,7 +37,7 @@ class LayerLoss(Sweep):
             columns=(256,),
             seeds=SEEDS[:3],
         ),
-        Grid("trained_lm", layer=("block1.up",), bits=(2, 3), seeds=SEEDS[:2]),
+        Grid("trained_lm", layer=("block1.up",), bits=(2,), seeds=SEEDS[:1]),
     )
     full = (
         Grid(
@@ -94,7 +94,7 @@ class ModelKL(Sweep):
         subject_to={"excess_bits": 0.0},
         baseline="gptq",
     )
-    quick = (Grid("trained_model", bits=(2, 3), sequences=(128,), seeds=SEEDS[:3]),)
+    quick = (Grid("trained_model", bits=(2,), sequences=(128,), seeds=SEEDS[:2]),)
     full = (Grid("trained_model", bits=(2, 3, 4), sequences=(32, 128, 512), seeds=SEEDS[:5]),)
 
 

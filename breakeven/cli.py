@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import datetime
+import itertools
 import json
 import pathlib
 import re
@@ -227,7 +228,9 @@ def run(
         return _tell_what_was_submitted(submitted, as_json)
     if slurm:
         raise BadInput("--slurm belongs to --executor slurm, which is missing")
-    cells = [cell for one in chosen for cell in sweep.plan(one, choice, listings)]
+    # Contests take turns, so that whoever stops early has seen something of each.
+    turns = itertools.zip_longest(*(sweep.plan(one, choice, listings) for one in chosen))
+    cells = [cell for turn in turns for cell in turn if cell is not None]
     until = time.monotonic() + budget if budget else None
     complaints: list[str] = []
     options = {"again": again, "until": until, "on_bad_input": complaints.append}
