@@ -248,7 +248,7 @@ def run(
     if refined and len(records) == len(cells):
         machine = devices.this_machine().name
         outcomes = refine.refine(
-            cells, lambda some: measure(some, "ratio"), lambda: store.newest(machine=machine), within=within
+            cells, lambda some: measure(some, "ratio"), lambda: store.current(machine=machine), within=within
         )
     if not as_json:
         for outcome in outcomes:
@@ -315,7 +315,7 @@ def map_(contest, methods, threads, machine, picture, results, as_json):
     (chosen,) = registry.sweeps(contest)[:1]
     chosen = chosen.contest
     machine = machine or devices.this_machine().name
-    records = Store(results or sweep.results_folder()).newest(chosen.path, None if machine == "all" else machine)
+    records = Store(results or sweep.results_folder()).current(chosen.path, None if machine == "all" else machine)
     records = [r for r in records if not methods or r.method.name in (*methods, chosen.baseline)]
     records = [r for r in records if threads in (None, r.threads)]
     if not records:

@@ -146,6 +146,22 @@ class Store:
         """The newest record of each key, in the order in which the cells were first measured."""
         return list({record.key: record for record in self.load(contest, machine)}.values())
 
+    def current(self, contest: str | None = None, machine: str | None = None) -> list[Record]:
+        """What verdicts are drawn from: see `current`."""
+        return current(self.load(contest, machine))
+
+
+def current(records: Iterable[Record]) -> list[Record]:
+    """The newest record of each cell: one measured with an older version of a method or a judge is superseded."""
+    newest: dict[tuple, Record] = {}
+    for record in records:
+        sizes, given = (tuple(sorted((n, str(v)) for n, v in m.items())) for m in (record.sizes, record.given))
+        who = (record.contest, record.method.name, record.baseline.name, record.dataset, sizes, given, record.seed)
+        place = (*who, record.device, record.threads, record.machine)
+        if place not in newest or record.started_at >= newest[place].started_at:
+            newest[place] = record
+    return list(newest.values())
+
 
 def _read(path: pathlib.Path) -> Iterator[Record]:
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):

@@ -56,6 +56,17 @@ def test_the_newest_of_a_key_counts_and_order_is_that_of_first_measurement(tmp_p
     assert [(r.key, r.stopped) for r in store.newest()] == [("a", "budget"), ("b", "certain")]
 
 
+def test_a_record_of_older_code_is_superseded_whatever_its_key(tmp_path):
+    store = Store(tmp_path)
+    old = example("old", started_at="2026-01-01T00:00:00+00:00")
+    new = example("new", started_at="2026-02-01T00:00:00+00:00")
+    other = example("other", sizes={"n": 2, "of": "another size"})
+    for record in (new, old, other):
+        store.append(record)
+    assert store.current(machine=new.machine) == [new, other]
+    assert len(store.newest(machine=new.machine)) == 3
+
+
 def test_a_torn_line_is_skipped_with_a_warning_and_later_records_are_whole(tmp_path):
     store = Store(tmp_path)
     store.append(example("a"))

@@ -17,7 +17,7 @@ import site_records
 
 from breakeven import devices, registry, report, winmap
 from breakeven.contract import PEAK_BYTES, BadInput, Metric
-from breakeven.records import Block, Store
+from breakeven.records import Block, Store, current
 from breakeven.site import build, contests, documents, front, machines, methods, picture, plots, scales
 from breakeven.site.names import Names
 
@@ -591,7 +591,7 @@ def test_no_work_is_plotted_without_claims(tmp_path):
 def test_a_record_of_older_code_is_superseded(tmp_path):
     new = dataclasses.replace(site_records.record(0.1, 0.2), key="new", started_at="2026-02-01T00:00:00+00:00")
     old = dataclasses.replace(site_records.record(0.4, 0.2), key="old")
-    assert build.current([old, new]) == build.current([new, old]) == [new]
+    assert current([old, new]) == current([new, old]) == [new]
     shown = made(tmp_path, [new, old])
     assert "All 2 records, one row each; 1 of them" in shown.pages["downloads.html"].text
     assert (tmp_path / "site" / "records.csv").read_text().count("batched_pdhg,simplex") == 2

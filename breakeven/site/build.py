@@ -16,13 +16,13 @@ import pathlib
 import re
 import tempfile
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import jinja2
 import markupsafe
 
 from breakeven import registry, report
-from breakeven.records import Record, Store
+from breakeven.records import Store, current
 from breakeven.site import contests, documents, front, history, machines, methods, picture, plots
 from breakeven.site.names import Names, count
 
@@ -56,18 +56,6 @@ def build(
     files = _files(store, listings, source_url, **beside)
     _write(files, output)
     return output / "index.html"
-
-
-def current(records: Iterable[Record]) -> list[Record]:
-    """The newest record of each cell: one measured with an older version of a method or a judge is superseded."""
-    newest: dict[tuple, Record] = {}
-    for record in records:
-        sizes, given = (tuple(sorted((n, str(v)) for n, v in m.items())) for m in (record.sizes, record.given))
-        who = (record.contest, record.method.name, record.baseline.name, record.dataset, sizes, given, record.seed)
-        place = (*who, record.device, record.threads, record.machine)
-        if place not in newest or record.started_at >= newest[place].started_at:
-            newest[place] = record
-    return list(newest.values())
 
 
 def _files(
