@@ -42,7 +42,7 @@ def solve(
     problem: LPBatch,
     *,
     tolerance: float = 1e-4,
-    single_tolerance: float = 0.5,
+    single_tolerance: float = 5e-3,
     iteration_limit: int = 100_000,
     cutoff: float = math.inf,
     score_gap: float = 0.0,
@@ -53,6 +53,7 @@ def solve(
 
     Args:
         problem: m rows, n columns, B children, on the CPU.
+        tolerance: relative, in the 2-norm; what violations are worth is held to 100 times as much of the objective.
         single_tolerance: of each row and reduced cost by itself, relative to 1 + what it is made of. The norm hides a row that
             is missed altogether beside one with a side of 1e9; where each row counts, ask for 1e-4, which takes longer.
         iteration_limit: per child, rounded up to a check; beyond it a child's status is ``LIMIT``.
@@ -124,13 +125,14 @@ def _error(measures: Measures) -> np.ndarray:
     return np.sqrt(np.maximum(measures.fixed_point_error, 0.0))
 
 
-def _values(node: Node, measures: Measures) -> tuple[np.ndarray, np.ndarray]:
-    return node.scaled.value_unit * measures.primal_value, node.scaled.value_unit * measures.dual_value
+def _values(node: Node, batch: Packed, measures: Measures) -> tuple[np.ndarray, np.ndarray]:
+    constant, unit = node.constant[batch.child], node.scaled.value_unit
+    return constant + unit * measures.primal_value, constant + unit * measures.dual_value
 
 
 def _residuals(node: Node, batch: Packed, measures: Measures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The relative primal residual, dual residual and gap of every lane."""
-    primal_value, dual_value = _values(node, measures)
+    primal_value, dual_value = _values(node, batch, measures)
     primal_size, dual_size = node.sizes(batch.child)
     return (
         np.sqrt(measures.primal_residual) / primal_size,
@@ -141,7 +143,7 @@ def _residuals(node: Node, batch: Packed, measures: Measures) -> tuple[np.ndarra
 
 def _decided(node: Node, batch: Packed, measures: Measures, limits: Limits, where: np.ndarray, done: int) -> np.ndarray:
     """Lanes whose duals prove the cutoff, or whose gain is known well enough beside the best one."""
-    primal_value, dual_value = (value + node.problem.offset for value in _values(node, measures))
+    primal_value, dual_value = (value + node.problem.offset for value in _values(node, batch, measures))
     level = np.full(where.shape, limits.cutoff)
     if limits.score_gap > 0:
         allowed = limits.score_gap * node.gain()

@@ -344,8 +344,8 @@ def test_rows_of_very_different_sizes():
 def test_a_large_right_hand_side_hides_no_row():
     # Within the relative 2-norm, x = 0 is optimal: x >= 3 is missed by 3 of 1e9.
     problem = batch_of(
-        matrix=[[0, 1], [1, 0]], rows=[(-INF, 1e9), (3, INF)], objective=[1, -1e-9], columns=[(0, INF), (0, INF)],
-        children=[(0, 0, 9, 2.0)],
+        matrix=[[0, 1, 1], [1, 0, 1]], rows=[(-INF, 1e9), (3, INF)], objective=[1, -1e-9, 1],
+        columns=[(0, INF), (0, INF), (0, 1e-9)], children=[(0, 0, 9, 2.0)],
     )  # fmt: skip
     solution = solve(problem, single_tolerance=INF)
     assert_right(problem, solution)

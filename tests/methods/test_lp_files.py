@@ -14,8 +14,8 @@ from breakeven.problems.lp.readers import from_mps
 
 SMALL = {  # an optimum, or a status
     "edge/allfixed_ok.mps": 3.0, "edge/badscale.mps": 1e-6, "edge/degenerate_face.mps": 10.0, "edge/emptyrow_feas.mps": -4.0,
-    "edge/ortools3956.mps": -5.6e8, "edge/zero_obj.mps": 0.0, "edge/crossing_bounds.mps": "infeasible",
-    "edge/emptyrow_infeas.mps": "infeasible", "edge/norows_unbounded.mps": "unbounded",
+    "edge/bigrhs_hides.mps": 2.0, "edge/ortools3956.mps": -5.6e8, "edge/zero_obj.mps": 0.0,
+    "edge/crossing_bounds.mps": "infeasible", "edge/emptyrow_infeas.mps": "infeasible", "edge/norows_unbounded.mps": "unbounded",
     "edge/unbounded_free.mps": "unbounded", "edge/unbounded_presolve.mps": "unbounded",
     "edge/zerocol_unbounded.mps": "unbounded",
     "highs/2122.lp": 187604.067, "highs/avgas.mps": -7.75, "highs/blending.mps": -3200.0, "highs/bound_implied.mps": 0.0,
@@ -42,7 +42,7 @@ LONG = {
     "netlib/woodw.mps.gz": 1.30447633, "netlib/d2q06c.mps.gz": 122784.211, "netlib/dfl001.mps.gz": 11266396.0,
     "netlib/fit2p.mps.gz": 68464.2933, "netlib/fit2d.mps.gz": -68464.2933, "netlib/maros-r7.mps.gz": 1497185.17,
     "netlib/pilot87.mps.gz": 301.710347,
-    "netlib/forplan.mps.gz": "optimal",  # its value at this tolerance is 6 % off: residuals are relative to sides of 1e6
+    "netlib/forplan.mps.gz": -664.218961,
 }  # fmt: skip
 
 REFUSED = {
@@ -75,17 +75,6 @@ def check(name, truth):
 @pytest.mark.parametrize("name", SMALL)
 def test_statuses_of_small_files(name):
     check(name, SMALL[name])
-
-
-def test_a_cost_below_the_tolerance_is_not_seen_but_no_bound_and_no_row_is_wrong():
-    """The optimum is 2: w = 1e9 at a cost of -1e-9 takes 1 off. A dual residual of 1e-9 is none at 1e-4, so 3 may come out;
-    but not 0, which peers find, whose x misses ``x >= 3`` beside the side of 1e9."""
-    problem = from_mps(found("edge/bigrhs_hides.mps"))
-    solution = solve(problem)
-    assert STATUS_NAMES[solution.status[0]] == "optimal"
-    assert float(solution.x[0, 0]) >= 3 - 1e-3
-    assert 2 - 1e-3 <= float(problem.objective @ solution.x[:, 0]) <= 3 + 1e-3
-    assert float(solution.dual_bound[0]) <= 2 + 1e-9
 
 
 @pytest.mark.slow

@@ -20,11 +20,7 @@ class Scaled(typing.NamedTuple):
     x_unit: np.ndarray  # (n,)
     y_unit: np.ndarray  # (m,)
     value_unit: float  # of c'x
-    primal_size: (
-        np.ndarray
-    )  # (c,): 1 + the norm of the finite row bounds, equalities once, in its own units; c is 1 or B
-    dual_size: np.ndarray  # (c,): 1 + the norm of the objective
-    weight: np.ndarray  # (c,): the first guess of the primal weight
+    weight: np.ndarray  # (c,): the first guess of the primal weight; c is 1 or B
 
 
 def scale(matrix: scipy.sparse.csr_array, objective, lower, upper, row_lower, row_upper) -> Scaled:
@@ -48,7 +44,7 @@ def scale(matrix: scipy.sparse.csr_array, objective, lower, upper, row_lower, ro
         row /= row_root
         column /= column_root
     cost = np.linalg.norm(column[:, None] * objective, axis=0)
-    bounds = 1 / (1 + _norm_of_sides(row[:, None] * row_lower, row[:, None] * row_upper).mean())
+    bounds = 1 / (1 + norm_of_sides(row[:, None] * row_lower, row[:, None] * row_upper).mean())
     costs = 1 / (1 + cost.mean())
     lp = ScaledLP(
         row_starts=starts.astype(np.int32), row_indices=columns.astype(np.int32), row_values=values,
@@ -59,10 +55,7 @@ def scale(matrix: scipy.sparse.csr_array, objective, lower, upper, row_lower, ro
         column_unit=1 / (column * costs), row_unit=1 / (row * bounds),
         step=STEP / _largest_singular_value(scipy.sparse.csr_array((values, columns, starts), shape=matrix.shape)),
     )  # fmt: skip
-    return Scaled(
-        lp, column / bounds, row / costs, 1 / (bounds * costs),
-        1 + _norm_of_sides(row_lower, row_upper), 1 + np.linalg.norm(objective, axis=0), costs * (1 + cost),
-    )  # fmt: skip
+    return Scaled(lp, column / bounds, row / costs, 1 / (bounds * costs), costs * (1 + cost))
 
 
 def _largest_singular_value(matrix: scipy.sparse.csr_array) -> float:
@@ -77,7 +70,8 @@ def _shared(values: np.ndarray) -> np.ndarray:
     return values[:, 0] if values.shape[1] == 1 else values
 
 
-def _norm_of_sides(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def norm_of_sides(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """(c,): the norm of the finite sides (m, c) of rows, equalities once."""
     squares = np.where(np.isinf(lower), 0.0, lower) ** 2
     squares += np.where(np.isinf(upper) | (upper == lower), 0.0, upper) ** 2
     return np.sqrt(squares.sum(0))
