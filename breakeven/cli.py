@@ -162,6 +162,11 @@ def list_(track: str | None, as_json: bool) -> None:
     type=_Duration(),
     help="Longest time for one call, the first one's compilation apart [default: 30s quick, 5m full].",
 )
+@click.option(
+    "--sampling",
+    type=_Duration(),
+    help="Longest sampling of one cell; what stayed undecided for want of time is measured anew [default: 2s quick, 8s full].",
+)
 @click.option("--budget", type=_Duration(), help="Start no further cell after this time.")
 @click.option("--data", help="Files of your own: a path, or a pattern in quotes.")
 @click.option("--dataset", help="Only this data set: at the sizes of the profile, or at those of --size.")
@@ -191,8 +196,8 @@ def list_(track: str | None, as_json: bool) -> None:
 @_results
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON as soon as it exists.")
 def run(
-    contest, profile, methods, device, threads, limit, budget, data, dataset, sizes, seed, again, refined, within, executor,
-    slurm, results, as_json,
+    contest, profile, methods, device, threads, limit, sampling, budget, data, dataset, sizes, seed, again, refined, within,
+    executor, slurm, results, as_json,
 ):  # fmt: skip
     """Measure cells; those that have a record are not measured again.
 
@@ -206,6 +211,8 @@ def run(
     limits = sweep.DEFAULT_LIMITS[profile]
     if limit:
         limits = dataclasses.replace(limits, call_seconds=limit)
+    if sampling:
+        limits = dataclasses.replace(limits, sampling_seconds=sampling)
     store, listings = Store(results or sweep.results_folder()), registry.catalogue()
     if not within > 1:
         raise BadInput(f"--within {within:g}: give a factor above 1, such as 1.25")
@@ -621,6 +628,12 @@ def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store) 
     )
     if len(records) < len(cells):
         out.print("[yellow]the budget ended first; the same command goes on from here[/]")
+    if unsure := [record for record in records if record.stopped == "budget"]:
+        longest = max(record.budget_seconds for record in unsure)
+        out.print(
+            f"{len(unsure)} were sampled for {longest:g} s and stayed undecided; "
+            f"longer sampling may tell: --sampling {8 * longest:g}s"
+        )
     for path in dict.fromkeys(cell.contest.path for cell in cells):
         out.print(f"next: breakeven map {path}")
 

@@ -53,6 +53,18 @@ def test_a_run_leaves_records_and_a_second_one_finds_them(results):
     assert [*map(repr, Store(results).load())] == [*map(repr, before)]  # NaN is not equal to itself
 
 
+def test_what_stayed_undecided_is_sampled_longer_on_request(tmp_path):
+    words = ["run", "lp/strong_branching", "--method", "simplex", "--dataset", "set_cover", "--size", "rows=50"]
+    words += ["--size", "batch=8", "--results", str(tmp_path)]
+    assert "1 were sampled for 0.01 s and stayed undecided; longer sampling may tell: --sampling 0.08s" in breakeven(
+        *words, "--sampling", "0.01s"
+    )
+    for sampling, records in (("0.01s", 1), ("1s", 2)):
+        breakeven(*words, "--sampling", sampling)
+        assert len(Store(tmp_path).load()) == records
+    assert [record.budget_seconds for record in Store(tmp_path).load()] == [0.01, 1.0]
+
+
 def test_the_command_of_a_record_measures_that_cell_again(results):
     (record,) = [r for r in Store(results).newest() if r.method.name == "batched_pdhg" and r.sizes["batch"] == 8]
     words = record.command.split()
