@@ -1,0 +1,92 @@
+"""The search for nearest neighbours on NVIDIA GPUs: in the simulator, through the compiler, and on a device."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+from cuda import core
+from numba import cuda
+
+from breakeven.methods.bayesopt.cuda import neighbours as kernels
+from breakeven.methods.bayesopt.kernels.neighbours import Index
+
+HERE = pathlib.Path(__file__).parent
+
+SINGLE, DOUBLE, WHOLE = "float32[:, ::1]", "float64[:, ::1]", "int64[:, ::1]"
+OF_PARTS = {"scores": "float32[:, :, ::1]", "found": "int32[:, :, ::1]", "measured": "float64[:, :, ::1]"}
+SIGNATURES = {
+    "_centred": (DOUBLE, "float64[::1]", SINGLE, "float32[::1]"),
+    "_scan": (SINGLE, "float32[::1]", SINGLE, "int64", OF_PARTS["scores"], OF_PARTS["found"]),
+    "_measure": (DOUBLE, DOUBLE, OF_PARTS["found"], OF_PARTS["measured"]),
+    "_settle": (DOUBLE, "float64[::1]", "int64", *OF_PARTS.values(), DOUBLE, WHOLE, "uint8[::1]"),
+    "_search_again": (DOUBLE, DOUBLE, "uint8[::1]", DOUBLE, DOUBLE, WHOLE),
+}
+
+
+def test_simulated_kernels_find_what_the_definition_does():
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(HERE.parent)}
+    run = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", HERE / "bayesopt_cuda_simulation.py"],
+        env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.fullmatch(r"[1-9]\d* programs\n", run.stdout)
+
+
+@pytest.fixture
+def for_hopper(monkeypatch):
+    """The module with functions that are compiled for compute capability 9.0, with no GPU."""
+    # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
+    monkeypatch.setattr(
+        "numba.cuda.dispatcher.get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
+    )
+    spec = importlib.util.find_spec(kernels.__name__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("kernel", SIGNATURES)
+def test_kernels_compile_for_hopper_without_spills(kernel, for_hopper):
+    """With registers for at least four blocks of 128 threads on a multiprocessor, which has 65,536."""
+    code, _ = cuda.compile(
+        getattr(for_hopper, kernel).py_func, f"void({', '.join(SIGNATURES[kernel])})", cc=(9, 0), output="ltoir",
+        device=False, abi="numba",
+    )  # fmt: skip
+    options = core.LinkerOptions(arch="sm_90", ptxas_options=["-v"], link_time_optimization=True)
+    linker = core.Linker(core.ObjectCode.from_ltoir(code), options=options)
+    assert linker.link("cubin").code.startswith(b"\x7fELF")
+    log = linker.get_info_log()
+    spills = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log)]
+    assert spills == [0, 0, 0], log
+    registers = int(re.search(r"Used (\d+) registers", log)[1])
+    print(f"{kernel}: {registers} registers")
+    assert registers <= 128
+
+
+@pytest.mark.skipif(
+    not (cuda.is_available() and torch.cuda.is_available()), reason="needs an NVIDIA GPU and torch for it"
+)
+@pytest.mark.filterwarnings("ignore:Grid size")
+@pytest.mark.parametrize(
+    ("n", "m", "d", "k"),
+    [(1, 1, 1, 1), (40, 7, 3, 40), (5000, 300, 20, 10), (20_000, 1000, 100, 10), (700, 20, 30, 100)],
+)
+def test_a_device_finds_what_the_cpu_does(n, m, d, k):
+    rng = np.random.default_rng(n)
+    for points in (rng.random((n, d)), 0.7 + 1e-9 * rng.random((n, d)), rng.integers(0, 3, (n, d)).astype(float)):
+        queries = points[rng.integers(n, size=m)]
+        on_device = [torch.from_numpy(side).cuda() for side in (points, queries, points.mean(axis=0))]
+        found = kernels.search(*on_device, k)
+        again = kernels.search(*on_device, k)
+        assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+        squares, indices = Index(points, points.mean(axis=0)).search(queries, k)
+        np.testing.assert_allclose(found[0].cpu(), squares, rtol=1e-12)
+        assert ((found[1].cpu().numpy() == indices) | np.isclose(found[0].cpu(), squares, rtol=1e-14)).all()
