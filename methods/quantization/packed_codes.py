@@ -7,17 +7,30 @@ and inputs are rounded to 16 bits, so that one instruction multiplies and adds t
 
 import torch
 
-from breakeven.contract import adapter
+from breakeven.contract import Unsupported, adapter
 from breakeven.methods.quantization.kernels.packing import product
 from breakeven.problems.quantization import Product, ProductProblem
 
 
 @adapter(
     title="Packed codes",
+    devices=("cpu", "cuda"),
     derived="the layout and the kernel, with inputs of 16 bits",
     packages=("numba",),
 )
 def solve(problem: ProductProblem) -> Product:
-    """In float64 code by code; in float32 to about 2e-5 of the product, where groups are of a multiple of 32 columns."""
+    """In float64 code by code; in float32 to about 2e-5 of the product, where groups are of a multiple of 32 columns.
+
+    On a GPU inputs are not rounded.
+
+    Raises:
+        Unsupported: on other devices.
+    """
+    if problem.packed.device.type == "cuda":
+        from breakeven.methods.quantization.kernels import cuda  # loads Numba's CUDA
+
+        return Product(cuda.product(problem.packed, problem.bits, problem.scales, problem.zeros, problem.x))
+    if problem.packed.device.type != "cpu":
+        raise Unsupported(f"products run on CPUs and NVIDIA GPUs, not on {problem.packed.device.type}")
     y = product(problem.packed.numpy(), problem.bits, problem.scales.numpy(), problem.zeros.numpy(), problem.x.numpy())
     return Product(torch.from_numpy(y))
