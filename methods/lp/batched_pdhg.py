@@ -7,21 +7,19 @@ anew. All children share the step size 0.998 / ||A||; weight, restart and end ar
 """
 
 import math
-import typing
 
 import numpy as np
+import torch
 
 from breakeven.contract import Unsupported, adapter
-from breakeven.methods.lp.kernels import cpu
+from breakeven.methods.lp.kernels.endings import Limits, decided, optimal, proven
 from breakeven.methods.lp.kernels.layout import Measures
 from breakeven.methods.lp.kernels.node import Node
 from breakeven.methods.lp.kernels.packing import Packed
-from breakeven.problems.lp import PROOF_MARGIN, LPBatch, LPSolution
+from breakeven.problems.lp import LPBatch, LPSolution
 
 CHECK_EVERY = 40  # iterations
 FIRST_PROOFS, PROOF_GROWTH = 200, 1.5  # proofs of infeasibility are looked for after so many, then at growing intervals
-WAIT = 1.1  # times its iterations, before a child is looked at again in float64 that did not hold there
-ALMOST = 1e-3  # of a direction's largest entry: what may be left where a proof needs zero, for the proof to be tried
 
 # A child restarts when its fixed-point error has fallen to SUFFICIENT of what it was after the last restart; to NECESSARY,
 # and rises again; or after ARTIFICIAL of all its iterations. The first and the last are cuPDLPx's.
@@ -29,21 +27,22 @@ SUFFICIENT, NECESSARY, ARTIFICIAL = 0.2, 0.8, 0.36
 
 # A restart takes the weight this share of the way, in logarithms, to the ratio of the distances that y and x have gone;
 # where one of them has not moved, towards this many times the weight.
-SMOOTHING, STEEPEST = 0.3, 1e4
+SMOOTHING, STEEPEST = 0.5, 1e4
 
 
 @adapter(
     title="Batched PDHG",
     paper="arXiv:2601.21990",
     derived="the paper was known by its abstract: restarts follow cuPDLPx, weights PDLP; constants, lanes and repairs are ours",
+    devices=("cpu", "cuda"),
     packages=("numba",),
 )
 def solve(
     problem: LPBatch,
     *,
     tolerance: float = 1e-4,
-    single_tolerance: float = 5e-3,
-    iteration_limit: int = 100_000,
+    single_tolerance: float = 1e-2,
+    iteration_limit: int = 200_000,
     cutoff: float = math.inf,
     score_gap: float = 0.0,
     polish: bool = False,
@@ -52,7 +51,7 @@ def solve(
     """Solve every child to a relative KKT error of ``tolerance`` in the 2-norm, on unscaled data.
 
     Args:
-        problem: m rows, n columns, B children, on the CPU.
+        problem: m rows, n columns, B children.
         tolerance: relative, in the 2-norm; what violations are worth is held to 100 times as much of the objective.
         single_tolerance: of each row and reduced cost by itself, relative to 1 + what it is made of. The norm hides a row that
             is missed altogether beside one with a side of 1e9; where each row counts, ask for 1e-4, which takes longer.
@@ -66,52 +65,49 @@ def solve(
     Returns:
         float64 inside and the problem's dtype outside; ``dual_bound`` is the best that was proven, or -inf.
     """
-    if problem.matrix.device.type != "cpu":
-        raise Unsupported("the CUDA kernels of batched PDHG are not complete yet; use the CPU")
+    device = problem.matrix.device
+    if device.type not in ("cpu", "cuda"):
+        raise Unsupported(f"batched PDHG runs on CPUs and NVIDIA GPUs, not on {device.type}")
     if score_gap > 0 and problem.child_objective is not None:
         raise Unsupported("a score_gap compares what children add to one objective; these have their own")
-    node, limits = Node(problem), Limits(tolerance, single_tolerance, iteration_limit, cutoff, score_gap)
+    node, limits = Node(problem.to("cpu")), Limits(tolerance, single_tolerance, iteration_limit, cutoff, score_gap)
     if node.left.size:
-        points = () if start is None else (start.x.double().numpy(), start.y.double().numpy())
+        points = () if start is None else (start.x.double().cpu().numpy(), start.y.double().cpu().numpy())
         with np.errstate(all="ignore"):  # the lane of a child that has ended runs off unseen
-            _solve(node, Packed(node.scaled.lp, *node.start(*points)), limits)
+            iterate_until_ended(node, _packed(device)(node.scaled.lp, *node.start(*points)), limits)
     if (without_objective := node.feasibility()) is not None:
-        node.settle(solve(without_objective, tolerance=tolerance, iteration_limit=iteration_limit))
+        node.settle(solve(without_objective.to(device), tolerance=tolerance, iteration_limit=iteration_limit).to("cpu"))
     if polish:
         node.polish()
-    return node.solution()
+    return node.solution().to(device)
 
 
-class Limits(typing.NamedTuple):
-    """When a child ends; see `solve`."""
+def _packed(device: torch.device) -> type[Packed]:
+    """Where lanes lie."""
+    if device.type == "cpu":
+        return Packed
+    from breakeven.methods.lp.kernels.device import OnDevice  # loads Numba's CUDA
 
-    tolerance: float
-    single_tolerance: float
-    iterations: int
-    cutoff: float
-    score_gap: float
+    return OnDevice
 
 
-def _solve(node: Node, batch: Packed, limits: Limits) -> None:
+def iterate_until_ended(node: Node, batch: Packed, limits: Limits) -> None:
     """Iterate, check, restart, and let go of what has ended, until nothing runs."""
-    done, next_proofs = 0, FIRST_PROOFS
+    kernels, done, next_proofs = batch.kernels, 0, FIRST_PROOFS
     while batch.running.any():
         anew = np.isinf(batch.progress.first_error) & batch.running
         if anew.any():
-            batch.progress.first_error[anew] = _error(cpu.measure(batch.lp, batch.lanes))[anew]
-        cpu.iterate(batch.lp, batch.lanes, CHECK_EVERY - anew.any() - 1)
-        measures = cpu.measure(batch.lp, batch.lanes)
+            batch.progress.first_error[anew] = _error(kernels.measure(batch.lp, batch.lanes))[anew]
+        kernels.iterate(batch.lp, batch.lanes, CHECK_EVERY - anew.any() - 1)
+        measures = kernels.measure(batch.lp, batch.lanes)
         done += CHECK_EVERY
 
-        ended = batch.running & (np.maximum.reduce(_residuals(node, batch, measures)) <= limits.tolerance)
-        ended &= batch.progress.wait <= done
-        batch.progress.wait[ended] = WAIT * done
-        ended[ended] = node.accept(batch.child[ended], *batch.points(ended), limits.tolerance, limits.single_tolerance)
+        ended = optimal(node, batch, measures, limits, done)
         if limits.cutoff < math.inf or limits.score_gap > 0:
-            ended |= _decided(node, batch, measures, limits, batch.running & ~ended, done)
+            ended |= decided(node, batch, measures, limits, batch.running & ~ended, done)
         if done >= next_proofs:
             next_proofs = int(PROOF_GROWTH * done)
-            ended |= _proven(node, batch, batch.running & ~ended)
+            ended |= proven(node, batch, batch.running & ~ended)
         if done >= limits.iterations:
             late = batch.running & ~ended
             node.give_up(batch.child[late], *batch.points(late))
@@ -121,61 +117,20 @@ def _solve(node: Node, batch: Packed, limits: Limits) -> None:
         batch.drop(ended)
 
 
-def _error(measures: Measures) -> np.ndarray:
-    return np.sqrt(np.maximum(measures.fixed_point_error, 0.0))
-
-
-def _values(node: Node, batch: Packed, measures: Measures) -> tuple[np.ndarray, np.ndarray]:
-    constant, unit = node.constant[batch.child], node.scaled.value_unit
-    return constant + unit * measures.primal_value, constant + unit * measures.dual_value
-
-
-def _residuals(node: Node, batch: Packed, measures: Measures) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The relative primal residual, dual residual and gap of every lane."""
-    primal_value, dual_value = _values(node, batch, measures)
-    primal_size, dual_size = node.sizes(batch.child)
-    return (
-        np.sqrt(measures.primal_residual) / primal_size,
-        np.sqrt(measures.dual_residual) / dual_size,
-        np.abs(primal_value - dual_value) / (1 + np.abs(primal_value) + np.abs(dual_value)),
-    )
-
-
-def _decided(node: Node, batch: Packed, measures: Measures, limits: Limits, where: np.ndarray, done: int) -> np.ndarray:
-    """Lanes whose duals prove the cutoff, or whose gain is known well enough beside the best one."""
-    primal_value, dual_value = (value + node.problem.offset for value in _values(node, batch, measures))
-    level = np.full(where.shape, limits.cutoff)
-    if limits.score_gap > 0:
-        allowed = limits.score_gap * node.gain()
-        level = np.where(np.abs(primal_value - dual_value) <= allowed, np.minimum(level, dual_value - allowed), level)
-    decided = where & (dual_value >= level) & (batch.progress.wait <= done)
-    batch.progress.wait[decided] = WAIT * done
-    decided[decided] = node.reach(batch.child[decided], *batch.points(decided), level[decided])
-    return decided
-
-
 def _restart(batch: Packed, measures: Measures, done: int) -> None:
     """Let lanes whose error has fallen enough go on from their points, with a new weight between x and y."""
-    progress, lanes = batch.progress, batch.lanes
-    error = _error(measures)
+    progress, error = batch.progress, _error(measures)
+    inner, weight = (batch.kernels.on_host(part) for part in (batch.lanes.inner, batch.lanes.weight))
     due = error <= SUFFICIENT * progress.first_error
     due |= (error <= NECESSARY * progress.first_error) & (error > progress.last_error)
-    due |= (lanes.inner >= ARTIFICIAL * done) | (done == CHECK_EVERY)
+    due |= (inner >= ARTIFICIAL * done) | (done == CHECK_EVERY)
     progress.last_error[:] = np.where(due, np.inf, error)
     progress.first_error[due] = np.inf
     moved = due & ((measures.x_moved > 0.0) | (measures.y_moved > 0.0))
-    ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved]) / lanes.weight[moved]
-    lanes.weight[moved] *= np.clip(ratio, 1 / STEEPEST, STEEPEST) ** SMOOTHING
-    cpu.restart(lanes, due.astype(np.float64))
+    ratio = np.sqrt(measures.y_moved[moved] / measures.x_moved[moved]) / weight[moved]
+    weight[moved] *= np.clip(ratio, 1 / STEEPEST, STEEPEST) ** SMOOTHING
+    batch.kernels.restart(batch.lanes, due.astype(np.float64), weight)
 
 
-def _proven(node: Node, batch: Packed, where: np.ndarray) -> np.ndarray:
-    """Lanes of which the way from the anchor to the point proves that there is no optimum (arXiv:2102.04592)."""
-    rays = cpu.rays(batch.lp, batch.lanes)
-    promising = (rays.proof > PROOF_MARGIN * rays.proof_size) & (rays.proof_error <= ALMOST * rays.y_largest)
-    promising |= (rays.descent > PROOF_MARGIN * rays.descent_size) & (rays.descent_error <= ALMOST * rays.x_largest)
-    promising &= where
-    if promising.any():
-        (x, y), (x_anchor, y_anchor) = batch.points(promising), batch.anchors(promising)
-        promising[promising] = node.prove(batch.child[promising], x - x_anchor, y - y_anchor)
-    return promising
+def _error(measures: Measures) -> np.ndarray:
+    return np.sqrt(np.maximum(measures.fixed_point_error, 0.0))

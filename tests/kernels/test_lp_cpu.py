@@ -93,7 +93,7 @@ def test_restart(width, threads, data, seed):
     before = reference.copied(lanes)
     where = np.random.default_rng(seed).integers(0, 2, lanes.weight.shape).astype(np.float64)
     with threads_are(threads):
-        cpu.restart(lanes, where)
+        cpu.restart(lanes, where, lanes.weight)
     for b, w, column in each_lane(lp, before):
         reference.assert_state(lanes, b, w, reference.restart(column) if where[b, w] else column)
 
@@ -124,7 +124,7 @@ def walk(lp, lanes: Lanes, place) -> bytes:
     b, w = place
     cpu.iterate(lp, lanes, 3)
     told = [*cpu.measure(lp, lanes), *cpu.rays(lp, lanes)]
-    cpu.restart(lanes, np.ones(lanes.weight.shape))
+    cpu.restart(lanes, np.ones(lanes.weight.shape), lanes.weight)
     cpu.iterate(lp, lanes, 2)
     told += cpu.measure(lp, lanes)
     state = [np.ascontiguousarray(array[b, ..., w]) for array in lanes[:8]]

@@ -22,12 +22,29 @@ HERE = pathlib.Path(__file__).parent
 
 VECTOR, LANES, STATE = "float64[::1]", "float64[:, ::1]", "float64[:, :, ::1]"
 MATRIX = ("int32[::1]", "int32[::1]", VECTOR)
+OWN = (LANES, LANES, LANES)  # what children branch on
+BRANCHED, PARTS = "boolean[:, ::1]", "float64[:, :, :, ::1]"
+OF_COLUMNS, OF_ROWS = (*MATRIX, *[VECTOR] * 3), (*MATRIX, *[VECTOR] * 2)
 SIGNATURES = {
-    "primal_pass": (
-        *MATRIX, *[VECTOR] * 3, "float64", *[STATE] * 3, *[LANES] * 2, "int64", *[LANES] * 3, "boolean[:, ::1]"
-    ),
-    "dual_pass": (*MATRIX, *[VECTOR] * 2, "float64", *[STATE] * 3, *[LANES] * 2, "int64"),
+    "primal_pass": (*OF_COLUMNS, "float64", *[STATE] * 3, *[LANES] * 2, "int64", *OWN, BRANCHED),
+    "dual_pass": (*OF_ROWS, "float64", *[STATE] * 3, *[LANES] * 2, "int64"),
+    "iterate_small": (*OF_COLUMNS, *OF_ROWS, "float64", *[STATE] * 4, *[LANES] * 2, "int64", *OWN),
+    "measure_primal": (*OF_COLUMNS, "float64", *[STATE] * 4, *[LANES] * 2, *OWN, BRANCHED, PARTS),
+    "measure_dual": (*OF_ROWS, VECTOR, "float64", *[STATE] * 5, *[LANES] * 2, PARTS),
+    "measure_reduced": (*OF_COLUMNS, VECTOR, STATE, *OWN, BRANCHED, PARTS),
+    "dual_ray": (*OF_ROWS, *[STATE] * 3, PARTS),
+    "primal_ray": (*OF_COLUMNS, *[STATE] * 3, *OWN, BRANCHED, STATE, PARTS),
+    "stopped_ray": (*OF_ROWS, STATE, PARTS),
+    "_combine": (PARTS, "int64[::1]", STATE),
+    "_restart": (*[STATE] * 5, LANES),
+    "_restart_count": (LANES, LANES),
     "_count": (LANES, "int64"),
+    "_gather": (STATE, "int64[::1]", "int64[::1]", LANES),
+}  # fmt: skip
+WITH_OWN = {  # children with their own objective and row bounds
+    "primal_pass": {3: STATE}, "dual_pass": {3: STATE, 4: STATE}, "iterate_small": {3: STATE, 9: STATE, 10: STATE},
+    "measure_primal": {3: STATE}, "measure_dual": {3: STATE, 4: STATE}, "measure_reduced": {3: STATE},
+    "dual_ray": {3: STATE, 4: STATE}, "primal_ray": {3: STATE}, "stopped_ray": {3: STATE, 4: STATE},
 }  # fmt: skip
 
 
@@ -40,8 +57,10 @@ def test_simulated_kernels_compute_what_the_reference_does():
     assert re.fullmatch(r"[1-9]\d* cases\n", run.stdout)
 
 
-@pytest.mark.parametrize("kernel", SIGNATURES)
-def test_kernels_compile_for_hopper_without_spills(kernel, monkeypatch):
+@pytest.mark.parametrize(
+    ("kernel", "own"), [*[(name, False) for name in SIGNATURES], *[(name, True) for name in WITH_OWN]]
+)
+def test_kernels_compile_for_hopper_without_spills(kernel, own, monkeypatch):
     """To machine code, with no GPU: Numba makes PTX, the linker's assembler counts registers."""
     # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
     monkeypatch.setattr(
@@ -51,7 +70,8 @@ def test_kernels_compile_for_hopper_without_spills(kernel, monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    ptx, _ = cuda.compile_ptx(getattr(module, kernel).py_func, f"void({', '.join(SIGNATURES[kernel])})", cc=(9, 0))
+    signature = dict(enumerate(SIGNATURES[kernel])) | (WITH_OWN[kernel] if own else {})
+    ptx, _ = cuda.compile_ptx(getattr(module, kernel).py_func, f"void({', '.join(signature.values())})", cc=(9, 0))
     options = core.LinkerOptions(arch="sm_90", ptxas_options=["-v"])
     linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)
     binary = linker.link("cubin").code

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from breakeven.contract import Unsupported
 from breakeven.datasets.lp.miplib import miplib
 from breakeven.methods.lp import batched_pdhg
-from breakeven.methods.lp.basis_reuse_pdhg import _vertex, solve
+from breakeven.methods.lp.basis_reuse_pdhg import solve
+from breakeven.methods.lp.kernels.vertex import parent_vertex
 from breakeven.problems.lp import INFEASIBLE, OPTIMAL, PROOF_MARGIN, LPBatch, farkas_margin
 from breakeven.problems.lp.probes import _planted
 
@@ -98,7 +99,7 @@ def test_without_an_optimal_basis_all_children_go_to_pdhg(spoil):
     else:
         rows[0] = 1
     if spoil != "slacks":
-        assert _vertex(problem) is None
+        assert parent_vertex(problem) is None
     unknown = dataclasses.replace(problem, reference=torch.full_like(problem.reference, math.nan))
     ours, pdhg = solve(unknown, iteration_limit=200), batched_pdhg.solve(unknown, iteration_limit=200)
     for name, tensor in ours.tensors().items():

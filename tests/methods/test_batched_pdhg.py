@@ -592,7 +592,7 @@ def test_two_calls_give_the_same_bits():
 
 def test_other_devices_are_unsupported():
     stub = types.SimpleNamespace(matrix=torch.empty(2, 2, device="meta"))
-    with pytest.raises(Unsupported):
+    with pytest.raises(Unsupported, match="not on meta"):
         solve(stub)
 
 

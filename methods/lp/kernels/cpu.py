@@ -46,9 +46,23 @@ def rays(lp, lanes) -> Rays:
     return Rays(*out)
 
 
-def restart(lanes, where) -> None:
-    """Let the lanes where ``where`` (K, W) is 1 go on from their points, and anchor them there; 0 leaves a lane as it is."""
+def restart(lanes, where, weight) -> None:
+    """Let the lanes where ``where`` (K, W) is 1 go on from their points, and anchor them there; 0 leaves a lane as it is.
+
+    From here on the primal weights are ``weight`` (K, W).
+    """
+    lanes.weight[:] = weight
     _each_block(_restart, lanes, lanes, where)
+
+
+def columns_of(state, block, lane) -> np.ndarray:
+    """(r, c): the c columns of a state (K, r, W) in those lanes."""
+    return state[block, :, lane].T
+
+
+def on_host(values) -> np.ndarray:
+    """What there is of each lane, (K, W), to read and to write."""
+    return values.copy()
 
 
 def _each_block(kernel, lanes, *arguments) -> None:

@@ -6,6 +6,7 @@ import typing
 import numba
 import numpy as np
 
+from breakeven.methods.lp.kernels import cpu
 from breakeven.methods.lp.kernels.layout import Lanes, ScaledLP
 
 WIDTHS = (16, 8, 4, 1)
@@ -31,7 +32,10 @@ class Packed:
         child: (K, W) int64, the number of the child in each lane.
         lp: what children have of their own in it is in lanes too.
         lanes, progress: their state.
+        kernels: the module whose functions take them.
     """
+
+    kernels = cpu
 
     def __init__(self, lp: ScaledLP, x, y, variable, lower, upper, weight=1.0):
         """Start B children at ``x`` (n, B) and ``y`` (m, B), clipped to their boxes; ``weight`` is the primal weight, (B,).
@@ -64,19 +68,21 @@ class Packed:
 
     def points(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The points (n, c) and (m, c) of the c lanes where ``where`` (K, W) holds."""
-        block, lane = np.nonzero(where)
-        return self.lanes.x_point[block, :, lane].T, self.lanes.y_point[block, :, lane].T
+        return self._columns(where, self.lanes.x_point, self.lanes.y_point)
 
     def anchors(self, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Their anchors, likewise."""
+        return self._columns(where, self.lanes.x_anchor, self.lanes.y_anchor)
+
+    def _columns(self, where: np.ndarray, *states) -> tuple[np.ndarray, ...]:
         block, lane = np.nonzero(where)
-        return self.lanes.x_anchor[block, :, lane].T, self.lanes.y_anchor[block, :, lane].T
+        return tuple(self.kernels.columns_of(state, block, lane) for state in states)
 
     def drop(self, where: np.ndarray) -> None:
         """Empty lanes, and close the gaps where that leaves fewer blocks."""
         self.child[where] = EMPTY
         left = np.count_nonzero(self.running)
-        if left and _width(left) != self.child.shape[1]:
+        if left and self._width(left) != self.child.shape[1]:
             self._gather()
         elif left:
             self._fill_gaps(-(-left // self.child.shape[1]))
@@ -104,7 +110,7 @@ class Packed:
     def _gather(self) -> None:
         """Lay the running children out anew, in blocks as wide as their number allows."""
         block, lane = np.nonzero(self.running)
-        width = _width(block.size)
+        width = self._width(block.size)
         blocks = -(-block.size // width)
         spare = blocks * width - block.size
         block, lane = (np.append(place, np.repeat(place[0], spare)) for place in (block, lane))
@@ -125,6 +131,11 @@ class Packed:
         self.child.reshape(-1)[blocks * width - spare :] = EMPTY
         self._mark_branched()
 
+    def _width(self, children: int) -> int:
+        """The widest blocks of which every thread has more than half of one; a block of 4 costs little more than one lane."""
+        per_thread = children / numba.get_num_threads()
+        return next((width for width in WIDTHS[:-1] if per_thread > width / 2), 4 if children > 1 else 1)
+
     def _own(self) -> dict[str, np.ndarray]:
         """What each child has of its own in the LP, in lanes."""
         return {name: values for name in OWN if (values := getattr(self.lp, name)).ndim == 3}
@@ -140,9 +151,3 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
     buffer = np.empty(count + LINE // 8)
     start = -buffer.ctypes.data % LINE // 8
     return buffer[start : start + count].reshape(shape)
-
-
-def _width(children: int) -> int:
-    """The widest blocks of which every thread has more than half of one; a block of 4 costs little more than one lane."""
-    per_thread = children / numba.get_num_threads()
-    return next((width for width in WIDTHS[:-1] if per_thread > width / 2), 4 if children > 1 else 1)
