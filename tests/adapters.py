@@ -116,9 +116,8 @@ def distribution(
 
 
 def on_path(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process and those that it starts find a distribution; their catalogue is kept in the folder."""
+    """Let this process and those that it starts find a distribution."""
     monkeypatch.syspath_prepend(str(folder))
     known = os.environ.get("PYTHONPATH")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *([known] if known else [])]))
-    monkeypatch.setenv("BREAKEVEN_CACHE", str(folder / "cache"))
     assert str(folder) in sys.path

@@ -1,11 +1,36 @@
-"""Benchmarks are timed beside a reference: what the machine did to a fixed kernel just before and just after."""
+"""What all tests share: one cache, locks of their own, and a reference kernel beside which benchmarks are timed."""
 
+import os
 import statistics
+import tempfile
 import time
 
 import pytest
 
 REFERENCE_CALLS = 50
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """With ``--dist loadgroup`` the tests of a file stay together, as their fixtures are its own; but for independent ones."""
+    for item in items:
+        if item.get_closest_marker("independent") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_cache_and_locks_of_its_own(tmp_path_factory):
+    """What is described or compiled once serves all tests; pytest-xdist's workers do not wait for one another's devices."""
+    own = tmp_path_factory.getbasetemp()
+    parallel = "PYTEST_XDIST_WORKER" in os.environ
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if "BREAKEVEN_CACHE" not in os.environ:
+            monkeypatch.setenv("BREAKEVEN_CACHE", str((own.parent if parallel else own) / "cache"))
+        if parallel:
+            (own / "tmp").mkdir()
+            monkeypatch.setenv("TMPDIR", str(own / "tmp"))
+            monkeypatch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture(autouse=True)

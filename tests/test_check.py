@@ -336,6 +336,7 @@ def test_an_adapter_for_another_device_is_skipped_with_the_reason(findings):
     assert (finding.outcome, finding.detail) == ("skipped", "says that it runs on cuda only")
 
 
+@pytest.mark.independent
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 @pytest.mark.parametrize("entry", [e for e in registry.entries() if e.role != "dataset"], ids=lambda entry: entry.path)
 def test_every_method_and_baseline_keeps_the_contract(entry, device):
