@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from lp_answers import assert_right, on_one_and_two_threads
 
 from breakeven.baselines.lp.simplex import solve
 from breakeven.contract import Unsupported
@@ -17,10 +18,7 @@ PROBES = LPBatch.probes()
 @pytest.mark.parametrize("name", PROBES)
 @pytest.mark.parametrize("pricing", ["devex", "steepest_edge"])
 def test_probes_are_solved_with_proofs(name, pricing):
-    judged = PROBES[name].judge(solve(PROBES[name], pricing=pricing))
-    assert judged["relative_kkt"] <= 1e-8
-    assert judged["status_errors"] == 0
-    assert judged["bound_violation"] <= 1e-9
+    assert_right(PROBES[name], solve(PROBES[name], pricing=pricing), 1e-8)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +36,7 @@ def test_warm_starts_agree_with_cold_solves(problem):
 
 def test_threads_change_nothing_but_time():
     problem = set_cover(rows=50, batch=8)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = solve(problem)
-        torch.set_num_threads(2)
-        two = solve(problem)
-    finally:
-        torch.set_num_threads(before)
+    one, two = on_one_and_two_threads(solve, problem)
     assert torch.allclose(problem.objective @ one.x, problem.objective @ two.x, rtol=1e-9)
     assert torch.equal(one.status, two.status)
 
