@@ -95,7 +95,10 @@ class ModelKL(Sweep):
         baseline="gptq",
     )
     quick = (Grid("trained_model", bits=(2,), sequences=(128,), seeds=SEEDS[:2]),)
-    full = (Grid("trained_model", bits=(2, 3, 4), sequences=(32, 128, 512), seeds=SEEDS[:5]),)
+    full = (
+        Grid("trained_model", training=("own",), bits=(2, 3), seeds=SEEDS[:3]),
+        Grid("trained_model", bits=(2, 4), sequences=(32, 128, 512), seeds=SEEDS[:3]),
+    )
 
 
 class Gemv(Sweep):

@@ -168,12 +168,16 @@ def list_(track: str | None, as_json: bool) -> None:
     help="Longest sampling of one cell; what stayed undecided for want of time is measured anew [default: 2s quick, 8s full].",
 )
 @click.option("--budget", type=_Duration(), help="Start no further cell after this time.")
-@click.option("--data", help="Files of your own: a path, or a pattern in quotes.")
+@click.option("--data", help="Files of your own: a path, a pattern in quotes, or the folder of a model.")
 @click.option("--dataset", help="Only this data set: at the sizes of the profile, or at those of --size.")
 @click.option(
-    "--size", "sizes", multiple=True, metavar="NAME=VALUE", help="A size of --dataset; may be given several times."
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A size of --dataset or --data; may be given several times.",
 )
-@click.option("--seed", type=int, help="The seed of --dataset [default: 0].")
+@click.option("--seed", type=int, help="The seed of --dataset or --data [default: 0].")
 @click.option("--again", is_flag=True, help="Measure cells anew that have a record already.")
 @click.option("--refine", "refined", is_flag=True, help="Then measure between the sizes at which the winner changes.")
 @click.option(
@@ -205,8 +209,8 @@ def run(
     the next run goes on where it stopped.
     """
     files = _files(data) if data else ()
-    if (sizes or seed is not None) and not dataset:
-        raise BadInput("--size and --seed belong to --dataset, which is missing")
+    if (sizes or seed is not None) and not (dataset or files):
+        raise BadInput("--size and --seed belong to --dataset or --data, which are missing")
     choice = sweep.Choice(profile, methods, device, threads, files, dataset or "", _sizes(sizes), seed)
     limits = sweep.DEFAULT_LIMITS[profile]
     if limit:
@@ -223,6 +227,8 @@ def run(
             err.print(f"[yellow]left out[/] {item.entry.path}: {item.error}", soft_wrap=True)
     if methods and len(chosen) > 1:
         chosen = [one for one in chosen if _enters(one, methods, listings)] or chosen
+    if files and len(chosen) > 1:
+        chosen = [one for one in chosen if sweep.reader_of_files(one.contest, listings)] or chosen
     if executor == "slurm":
         if refined or budget:
             raise BadInput("--refine and --budget look at records as they come; with --executor slurm leave them out")
@@ -554,8 +560,10 @@ def _record_json(record: Record) -> dict:
 
 
 def _files(pattern: str) -> tuple[str, ...]:
-    """Absolute paths of the files that a pattern names: workers run elsewhere."""
+    """Absolute paths of the files that a pattern names, or of the one folder: workers run elsewhere."""
     path = pathlib.Path(pattern).expanduser()
+    if path.is_dir():  # such as a language model's
+        return (str(path.resolve()),)
     base = pathlib.Path(path.anchor) if path.is_absolute() else pathlib.Path()
     found = sorted(base.glob(str(path.relative_to(path.anchor)))) if not path.is_file() else [path]
     files = tuple(str(file.resolve()) for file in found if file.is_file())

@@ -99,21 +99,33 @@ def _is_usual(name: str, entrant: registry.Entrant, contest: Contest) -> bool:
 
 def _grids(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing]) -> list[Grid]:
     if choice.files:
-        of_files = next((x for x in listings if x.entry.track == sweep.contest.track and "file" in x.sizes), None)
+        of_files = reader_of_files(sweep.contest, listings)
         if of_files is None:
-            raise BadInput(f"track {sweep.contest.track} has no data set that reads files")
-        return [Grid(of_files.entry.name, file=choice.files, **sweep.of_a_file)]
+            raise BadInput(f"{sweep.contest.path} has no data set that reads files")
+        _check_sizes(choice, of_files)
+        sizes = {"file": choice.files, **sweep.of_a_file, **{name: (value,) for name, value in choice.sizes.items()}}
+        return [Grid(of_files.entry.name, seeds=(choice.seed or 0,), **sizes)]
     if choice.dataset:
         data = registry.find("dataset", f"{sweep.contest.track}/{choice.dataset}", listings)
-        for name in choice.sizes:
-            if name not in data.sizes:
-                raise registry.unknown(f"size of data set {choice.dataset}", name, list(data.sizes))
+        _check_sizes(choice, data)
         asked = Grid(choice.dataset, seeds=(choice.seed or 0,), **{name: (v,) for name, v in choice.sizes.items()})
         swept = [grid for grid in getattr(sweep, choice.profile, ()) if grid.dataset == choice.dataset]
         return [asked] if choice.sizes or choice.seed is not None or not swept else swept
     if choice.profile not in PROFILES:
         raise registry.unknown("profile", choice.profile, list(PROFILES))
     return list(getattr(sweep, choice.profile))
+
+
+def reader_of_files(contest: Contest, listings: list[registry.Listing]) -> registry.Listing | None:
+    """The data set that makes a contest's problems of files."""
+    reads = (x for x in listings if x.entry.track == contest.track and "file" in x.sizes)
+    return next((x for x in reads if contest.problem in x.functions), None)
+
+
+def _check_sizes(choice: Choice, data: registry.Listing) -> None:
+    for name in choice.sizes:
+        if name not in data.sizes:
+            raise registry.unknown(f"size of data set {data.entry.name}", name, list(data.sizes))
 
 
 def measured_between(cells: Sequence[Cell], records: Iterable[Record], grids: Iterable[Grid]) -> list[Cell]:

@@ -156,7 +156,7 @@ def test_every_command_teaches_by_example(command):
         (["run", "lp", "--method", "simplx"], "did you mean 'lp/simplex'"),
         (["run", "lp", "--limit", "soon"], "write 90s, 5m or 1.5h"),
         (["run", "lp", "--data", "/nowhere/*.mps"], "names no file"),
-        (["run", "lp", "--size", "rows=3"], "belong to --dataset"),
+        (["run", "lp", "--size", "rows=3"], "belong to --dataset or --data"),
         (["run", "lp", "--dataset", "set_cover", "--size", "rows"], "is not NAME=VALUE"),
         (["run", "lp", "--dataset", "set_cover", "--size", "batch=0"], "batch"),
         (["map", "lp/strong_branching", "--machine", "nobody"], "measure some with: breakeven run"),

@@ -1,7 +1,7 @@
 """A small language model of bytes, trained once on the standard library's sources, and kept in the cache.
 
 Training runs in a process of one thread, so that the model does not depend on how many there are: ``python -m
-breakeven.datasets.quantization._trained SIZE FILE``. It depends on the versions of Python, whose sources differ, and
+breakeven.datasets.quantization._trained SIZE TRAINING FILE``. It depends on the versions of Python, whose sources differ, and
 of torch, and may depend on the CPU and its BLAS, which choose the order of sums.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from breakeven import registry
-from breakeven.problems.quantization import VOCABULARY, ModelProblem
+from breakeven.problems.quantization import ByteModel, ModelProblem
 
 CONTEXT = 128
 HELD_OUT = 10  # every so many files are not trained on
@@ -26,16 +26,13 @@ LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test", "lib
 
 
 class Size(typing.NamedTuple):
-    width: int
-    blocks: int
-    heads: int
-    hidden: int
+    architecture: ByteModel
     steps: int
     batch: int
     rate: float
 
 
-SIZES = {"tiny": Size(32, 1, 2, 64, 120, 8, 1e-2), "small": Size(128, 4, 4, 384, 1000, 16, 4e-3)}
+SIZES = {"tiny": Size(ByteModel(32, 1, 2, 64), 120, 8, 1e-2), "small": Size(ByteModel(128, 4, 4, 384), 1000, 16, 4e-3)}
 
 
 def text(held_out: bool) -> np.ndarray:
@@ -53,42 +50,51 @@ def windows(of: np.ndarray, count: int, length: int, rng: np.random.Generator) -
 
 
 def model(
-    size: str, calibration: torch.Tensor, held_out: torch.Tensor, bits: int, group_size: int, symmetric: bool
+    size: str,
+    training: int,
+    calibration: torch.Tensor,
+    held_out: torch.Tensor,
+    bits: int,
+    group_size: int,
+    symmetric: bool,
 ) -> ModelProblem:
-    """The trained model of a size, with text to calibrate on and to be judged by."""
-    shape = SIZES[size]
+    """A trained model of a size, with text to calibrate on and to be judged by."""
     return ModelProblem(
-        f"stdlib_{size}", parameters(size), calibration, held_out, shape.width, shape.blocks, shape.heads, shape.hidden,
-        bits, group_size, symmetric,
+        f"stdlib_{size}", parameters(size, training), calibration, held_out, SIZES[size].architecture, bits, group_size,
+        symmetric,
     )  # fmt: skip
 
 
-def parameters(size: str) -> torch.Tensor:
-    """Of the cached model, float32; it is trained first where it is not there: seconds for tiny, minutes for small."""
+def parameters(size: str, training: int = 0) -> torch.Tensor:
+    """Of a cached model, float32; it is trained first where it is not there: seconds for tiny, minutes for small.
+
+    Args:
+        training: the seed of the first weights and of the order of the text.
+    """
     source = pathlib.Path(__file__).read_bytes()
     key = hashlib.sha256(f"{sys.version} {torch.__version__} {SIZES[size]}".encode() + source).hexdigest()[:16]
-    file = registry.cache_folder() / "quantization" / f"{size}-{key}.npy"
+    file = registry.cache_folder() / "quantization" / f"{size}-{training}-{key}.npy"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}.npy")
         one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        subprocess.run([sys.executable, "-m", __name__, size, str(partial)], env=os.environ | one_thread, check=True)
+        subprocess.run(
+            [sys.executable, "-m", __name__, size, str(training), str(partial)], env=os.environ | one_thread, check=True
+        )
         partial.replace(file)
     return torch.from_numpy(np.load(file))
 
 
-def trained(size: str) -> torch.Tensor:
+def trained(size: str, training: int) -> torch.Tensor:
     """By AdamW with a warm-up and a cosine, from normal weights; deterministic on one machine."""
     torch.set_num_threads(1)
-    shape, generator = SIZES[size], torch.Generator().manual_seed(0)
-    rng, of = np.random.default_rng(0), text(held_out=False)
+    shape, generator = SIZES[size], torch.Generator().manual_seed(training)
+    rng, of = np.random.default_rng(training), text(held_out=False)
     any_text = windows(of, 1, 2, rng)
-    empty = torch.zeros(
-        2 * VOCABULARY * shape.width + shape.width
-        + shape.blocks * (2 * shape.width + 4 * shape.width**2 + 3 * shape.width * shape.hidden)
-    )  # fmt: skip
-    problem = ModelProblem(size, empty, any_text, any_text, *shape[:4], 4, 1, True)
-    depth = math.sqrt(2 * shape.blocks)
+    architecture = shape.architecture
+    empty = torch.zeros(sum(math.prod(one) for one in architecture.shapes().values()))
+    problem = ModelProblem(size, empty, any_text, any_text, architecture, 4, 1, True)
+    depth = math.sqrt(2 * architecture.blocks)
     for name, part in problem.parts().items():
         if part.dim() == 1:
             part.fill_(1.0)
@@ -96,7 +102,7 @@ def trained(size: str) -> torch.Tensor:
             part.normal_(std=part.shape[1] ** -0.5, generator=generator)
             if name.endswith((".o", ".down")):
                 part.div_(depth)
-    problem.parts()["embedding"].mul_(math.sqrt(shape.width) / 2)
+    problem.parts()["embedding"].mul_(math.sqrt(architecture.width) / 2)
     weights = problem.parameters.requires_grad_()
     optimizer = torch.optim.AdamW([weights], lr=shape.rate, betas=(0.9, 0.95), weight_decay=0.01)
     for step in range(shape.steps):
@@ -117,4 +123,4 @@ def trained(size: str) -> torch.Tensor:
 
 
 if __name__ == "__main__":
-    np.save(sys.argv[2], trained(sys.argv[1]).numpy())
+    np.save(sys.argv[3], trained(sys.argv[1], int(sys.argv[2])).numpy())

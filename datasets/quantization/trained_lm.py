@@ -40,7 +40,7 @@ def trained_lm(
     rng = np.random.default_rng([seed])
     held_out = windows(text(held_out=True), JUDGED, CONTEXT, rng)
     calibration = windows(text(held_out=False), sequences, CONTEXT, rng)
-    whole = model(size, calibration, held_out, bits, 1, True)
+    whole = model(size, 0, calibration, held_out, bits, 1, True)
     shape = whole.linears().get(layer)
     if shape is None or group_size < 1 or shape[1] % group_size:
         raise Unsupported(f"layer={layer} group_size={group_size}: there are {', '.join(whole.linears())}; a group size divides "

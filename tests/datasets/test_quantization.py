@@ -59,7 +59,7 @@ def test_sizes_that_do_not_exist():
     for wrong in ({"layer": "block7.q"}, {"group_size": 24}, {"size": "huge"}, {"bits": 0}):
         with pytest.raises(Unsupported):
             trained_lm(**{"size": "tiny", "layer": "block0.q", "group_size": 32} | wrong)
-    for wrong in ({"size": "huge"}, {"group_size": 5}, {"sequences": 0}):
+    for wrong in ({"size": "huge"}, {"group_size": 5}, {"sequences": 0}, {"training": "none"}):
         with pytest.raises(Unsupported):
             trained_model(**{"size": "tiny", "group_size": 32} | wrong)
 
@@ -78,6 +78,15 @@ def test_the_tiny_model_has_learnt_from_the_sources(cache):
     loss = float(torch.nn.functional.cross_entropy(logits, problem.held_out[:, 1:].flatten()))
     assert loss < 3.0  # of log 256 = 5.5 without a clue
     assert torch.equal(_trained.parameters("tiny"), problem.parameters)
+
+
+def test_each_seed_may_have_a_model_of_its_own(cache):
+    one, same, other = (trained_model(size="tiny", group_size=32, training="own", seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(one.parameters, same.parameters)
+    assert not torch.equal(one.parameters, other.parameters)
+    shared = [trained_model(size="tiny", group_size=32, seed=seed).parameters for seed in (0, 1)]
+    assert torch.equal(*shared)
+    assert torch.equal(shared[0], one.parameters)
 
 
 def test_text_to_be_judged_by_is_of_other_files():

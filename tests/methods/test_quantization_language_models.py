@@ -11,10 +11,10 @@ from breakeven.baselines.quantization import gptq, rtn
 from breakeven.contract import BadInput
 from breakeven.datasets.quantization.trained_model import trained_model
 from breakeven.methods.quantization import language_models, yaqa
-from breakeven.methods.quantization.language_models import PackedLinear, calibration, load_model, save_model
-from breakeven.methods.quantization.language_models.calibration import recorded, tokens_of_files
-from breakeven.methods.quantization.language_models.layers import linear_layers, weight_of
+from breakeven.methods.quantization.language_models import PackedLinear, load_model, observations, save_model
 from breakeven.problems.quantization import LayerProblem, dequantized
+from breakeven.problems.quantization.calibration import passes, tokens_of_files
+from breakeven.problems.quantization.causal_lm import linear_layers, weight_of
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -88,7 +88,7 @@ def test_a_method_gets_its_own_options_and_the_layer_that_the_model_shows():
     model = llama()
     layers = linear_layers(model)
     name = "model.layers.0.mlp.up_proj"
-    x, g = recorded(model.requires_grad_(False), {name: layers[name]}, list(TOKENS), seed=3)[name]
+    x, g = observations(model.requires_grad_(False), {name: layers[name]}, list(TOKENS), seed=3)[name]
     problem = LayerProblem.of(name, weight_of(layers[name]), bits=3, group_size=16, inputs=x, gradients=g)
     alone = PackedLinear(yaqa.solve(problem, sketch="A", gate=False), 3)
     yaqa.quantize_model(model, TOKENS, bits=3, group_size=16, seed=3, sketch="A", gate=False)
@@ -142,7 +142,7 @@ def test_recorded_gradients_are_those_of_the_weights():
     name = "model.layers.0.self_attn.v_proj"
     layer = model.get_submodule(name)
     model.requires_grad_(False)
-    x, g = recorded(model, {name: layer}, [TOKENS[0], TOKENS[1, :6]], seed=5)[name]
+    x, g = observations(model, {name: layer}, [TOKENS[0], TOKENS[1, :6]], seed=5)[name]
     assert x.shape == (2, 10, 32)
     assert not x[1, 6:].any()
     generator = torch.Generator().manual_seed(5)
@@ -158,12 +158,12 @@ def test_recorded_gradients_are_those_of_the_weights():
 def test_layers_are_recorded_in_as_many_passes_as_memory_allows():
     model = llama()
     layers = linear_layers(model)
-    sequences = list(TOKENS)
-    one = calibration.passes(layers, sequences, 2**40)
+    shapes = {name: tuple(weight_of(layer).shape) for name, layer in layers.items()}
+    one = passes(shapes, TOKENS.numel(), 2**40)
     assert one == [list(layers)]
     samples = 8 * TOKENS.numel() * 96
     rounding = 4 * (4 * (32**2 + 64**2) + 6 * 32 * 64)
-    several = calibration.passes(layers, sequences, samples + rounding)
+    several = passes(shapes, TOKENS.numel(), samples + rounding)
     assert len(several) > 2
     assert [name for names in several for name in names] == list(layers)
     whole, parts = (
@@ -215,15 +215,16 @@ def test_what_cannot_be_quantized_is_refused_before_any_layer_is(make, options, 
 
 def in_transformers(problem):
     """The built-in model as a Llama of transformers."""
+    shape = problem.architecture
     model = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
-            vocab_size=256, hidden_size=problem.width, intermediate_size=problem.hidden, num_hidden_layers=problem.blocks,
-            num_attention_heads=problem.heads, rms_norm_eps=1e-6, rope_theta=1e4, bos_token_id=0, eos_token_id=1,
+            vocab_size=256, hidden_size=shape.width, intermediate_size=shape.hidden, num_hidden_layers=shape.blocks,
+            num_attention_heads=shape.heads, rms_norm_eps=1e-6, rope_theta=1e4, bos_token_id=0, eos_token_id=1,
         )
     )  # fmt: skip
     parts = problem.parts()
     names = {"embedding": "model.embed_tokens.weight", "final_norm": "model.norm.weight", "head": "lm_head.weight"}
-    for b in range(problem.blocks):
+    for b in range(shape.blocks):
         block = f"model.layers.{b}"
         names |= {f"block{b}.{part}": f"{block}.self_attn.{part}_proj.weight" for part in "qkvo"}
         names |= {f"block{b}.{part}": f"{block}.mlp.{part}_proj.weight" for part in ("gate", "up", "down")}

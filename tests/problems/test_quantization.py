@@ -9,6 +9,7 @@ import torch
 from breakeven.contract import BadInput
 from breakeven.problems import Wrong
 from breakeven.problems.quantization import (
+    ByteModel,
     LayerProblem,
     ModelProblem,
     QuantizedLayer,
@@ -334,7 +335,6 @@ def test_a_model_is_judged_by_its_divergence():
         ({"parameters": MODELS["one_block"].parameters * np.nan}, "embedding holds NaN or infinity"),
         ({"calibration": torch.zeros(0, 6, dtype=torch.int64)}, "calibration must be int64 of shape"),
         ({"held_out": torch.full((1, 4), 256)}, "held_out holds a token outside 0..255"),
-        ({"heads": 3}, "width 8 and 3 heads"),
         ({"group_size": 3}, r"group size 3 does not divide .* block0.q \(8\), .* and 2 more; divisors of 8"),
         ({"bits": 9}, "codes have 1 to 8"),
         ({"bits": 2.9}, "bits is 2.9; give a whole number"),
@@ -343,6 +343,11 @@ def test_a_model_is_judged_by_its_divergence():
 def test_models_that_cannot_be_used(changes, words):
     with pytest.raises(BadInput, match=words):
         dataclasses.replace(MODELS["one_block"], **changes)
+
+
+def test_heads_share_the_width_in_even_parts():
+    with pytest.raises(BadInput, match="width 8 and 3 heads; each head needs an even part of the width"):
+        ByteModel(8, 1, 3, 16)
 
 
 def test_answers_for_a_model_that_are_none():

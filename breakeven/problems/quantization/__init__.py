@@ -9,6 +9,8 @@ respect to W (the Fisher information). Its approximation by a Kronecker product 
 Tseng, Sun and De Sa, arXiv:2505.22988).
 """
 
+from breakeven.problems.quantization.byte_model import VOCABULARY, ByteModel
+from breakeven.problems.quantization.causal_lm import CausalLM
 from breakeven.problems.quantization.grid import (
     SCALE_BITS,
     QuantizedLayer,
@@ -17,13 +19,15 @@ from breakeven.problems.quantization.grid import (
     min_max_grid,
 )
 from breakeven.problems.quantization.layer import DAMPING, LayerProblem, reference_rounding
-from breakeven.problems.quantization.model import VOCABULARY, ModelProblem, QuantizedModel
+from breakeven.problems.quantization.model import ModelProblem, QuantizedModel
 from breakeven.problems.quantization.product import Product, ProductProblem
 
 __all__ = [
     "DAMPING",
     "SCALE_BITS",
     "VOCABULARY",
+    "ByteModel",
+    "CausalLM",
     "LayerProblem",
     "ModelProblem",
     "Product",

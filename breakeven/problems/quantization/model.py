@@ -1,15 +1,18 @@
-"""A whole language model of bytes, with text to calibrate on and to be judged by."""
+"""A whole language model, with text to calibrate on and to be judged by."""
 
 import dataclasses
 import math
+import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import torch
 
 from breakeven.contract import BadInput
 from breakeven.problems import Problem, Solution, Wrong
+from breakeven.problems.quantization.byte_model import ByteModel
+from breakeven.problems.quantization.causal_lm import CausalLM
 from breakeven.problems.quantization.grid import (
     QuantizedLayer,
     bits_of_grid,
@@ -20,17 +23,15 @@ from breakeven.problems.quantization.grid import (
 )
 from breakeven.problems.quantization.layer import LayerProblem
 
-VOCABULARY = 256  # bytes
-
-_SEQUENCES = 16  # at a time
+_ENTRIES = 1 << 23  # of logits that are judged at a time, and at least one sequence's
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelProblem(Problem):
-    """A language model of bytes, all of whose linear layers but the last are to be quantized, with text to calibrate on.
+    """A causal language model, whose linear layers but the last are to be quantized, with text to calibrate on.
 
-    Blocks of attention (rotary positions) and a gated MLP with RMS norms, as in Llama (Touvron et al., arXiv:2302.13971).
-    ``parameters`` is one floating-point tensor that `parts` names. Text is int64 tokens of 0 to 255.
+    ``architecture`` says what is computed: the built-in `ByteModel`, or with `CausalLM` any model of transformers.
+    ``parameters`` is one floating-point tensor that `parts` names. Text is int64 tokens.
 
     Raises `BadInput` for sizes that do not fit, parameters that are not finite, no text, and group sizes that do not divide.
     """
@@ -39,10 +40,7 @@ class ModelProblem(Problem):
     parameters: torch.Tensor  # (P,)
     calibration: torch.Tensor  # (s, t) int64
     held_out: torch.Tensor  # (h, u) int64
-    width: int
-    blocks: int
-    heads: int
-    hidden: int
+    architecture: ByteModel | CausalLM
     bits: int
     group_size: int
     symmetric: bool
@@ -56,89 +54,54 @@ class ModelProblem(Problem):
             "tokens": self.calibration.numel(),
         }  # fmt: skip
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of every part, in the order of ``parameters``."""
-        square, wide = (self.width, self.width), (self.hidden, self.width)
-        of_block = {
-            "attention_norm": (self.width,), "q": square, "k": square, "v": square, "o": square,
-            "mlp_norm": (self.width,), "gate": wide, "up": wide, "down": (self.width, self.hidden),
-        }  # fmt: skip
-        blocks = {f"block{b}.{part}": shape for b in range(self.blocks) for part, shape in of_block.items()}
-        ends = {"final_norm": (self.width,), "head": (VOCABULARY, self.width)}
-        return {"embedding": (VOCABULARY, self.width)} | blocks | ends
-
     def parts(self) -> dict[str, torch.Tensor]:
         """Views of the parameters by name."""
-        shapes = self.shapes()
+        shapes = self.architecture.shapes()
         split = self.parameters.split([math.prod(shape) for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), split, strict=True)}
 
-    def linears(self) -> dict[str, tuple[int, int]]:
-        """Shapes of what is quantized, in the order of a solution's codes."""
-        return {name: shape for name, shape in self.shapes().items() if "block" in name and len(shape) == 2}
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Views (m, n) of what is quantized, in the order of a solution's codes."""
+        parts = self.parts()
+        found = self.architecture.linears().items()
+        return {name: parts[part].T if transposed else parts[part] for name, (part, transposed) in found}
 
-    def logits(self, tokens: torch.Tensor, linear=None) -> torch.Tensor:
-        """(s, t, 256) of (s, t) tokens.
+    def linears(self) -> dict[str, tuple[int, int]]:
+        """Shapes of what is quantized, (outputs, inputs)."""
+        shapes = self.architecture.shapes()
+        found = self.architecture.linears().items()
+        return {name: shapes[part][::-1] if transposed else shapes[part] for name, (part, transposed) in found}
+
+    def blocks(self) -> list[list[str]]:
+        """Names of layers that belong to one block, which is what stands up to the first number in them."""
+        blocks: dict[str, list[str]] = {}
+        for name in self.linears():
+            found = re.match(r"\D*\d+", name)
+            blocks.setdefault(found.group() if found else name, []).append(name)
+        return list(blocks.values())
+
+    def logits(self, tokens: torch.Tensor, observe: Callable | None = None) -> torch.Tensor:
+        """(s, t, vocabulary) of (s, t) tokens.
 
         Args:
-            linear: what every quantized layer does: a function of its name and input; by its own weight where none is given.
+            observe: hears the name, the input and the output of every layer that is to be quantized.
         """
-        parts = self.parts()
-        linear = linear or (lambda name, x: x @ parts[name].T)
-        s, t = tokens.shape
-        size = self.width // self.heads
-        x = torch.nn.functional.embedding(tokens, parts["embedding"])
-        angles = torch.arange(t, dtype=torch.float64)[:, None] * 1e4 ** (-torch.arange(0, size, 2).double() / size)
-        turn = [angle.to(x) for angle in (angles.cos(), angles.sin())]
-        for b in range(self.blocks):
-            normed = _rms_norm(x, parts[f"block{b}.attention_norm"])
-            q, k, v = (
-                linear(f"block{b}.{part}", normed).view(s, t, self.heads, size).transpose(1, 2) for part in "qkv"
-            )
-            mixed = torch.nn.functional.scaled_dot_product_attention(
-                _rotary(q, *turn), _rotary(k, *turn), v, is_causal=True
-            )
-            x = x + linear(f"block{b}.o", mixed.transpose(1, 2).reshape(s, t, -1))
-            normed = _rms_norm(x, parts[f"block{b}.mlp_norm"])
-            gated = torch.nn.functional.silu(linear(f"block{b}.gate", normed)) * linear(f"block{b}.up", normed)
-            x = x + linear(f"block{b}.down", gated)
-        return _rms_norm(x, parts["final_norm"]) @ parts["head"].T
+        return self.architecture.logits(self.parts(), tokens, observe)
 
     def recorded(
         self, names: typing.Collection[str], tokens: torch.Tensor, seed: int = 0
     ) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """Inputs (s, t, n) of layers and gradients (s, t, m) at their outputs, of the log-likelihood of tokens that the model
-        itself draws: those of the Fisher information, not of the text's own tokens."""
-        parts, kept = self.parts(), {name: ([], []) for name in names}
-        generator = torch.Generator().manual_seed(seed)
-        for some in tokens.split(_SEQUENCES):
-            seen = {}
-
-            def linear(name, x, seen=seen):
-                y = x @ parts[name].T
-                if name in kept:
-                    if not y.requires_grad:
-                        y.requires_grad_()
-                    y.retain_grad()
-                    seen[name] = x.detach(), y
-                return y
-
-            with torch.enable_grad():
-                logits = self.logits(some, linear).flatten(0, 1)
-                drawn = torch.multinomial(logits.detach().softmax(dim=1), 1, generator=generator)
-                torch.nn.functional.cross_entropy(logits, drawn[:, 0], reduction="sum").backward()
-            for name, (x, y) in seen.items():
-                kept[name][0].append(x)
-                kept[name][1].append(y.grad)
-        return {name: tuple(map(torch.cat, both)) for name, both in kept.items()}
+        """Inputs (s, t, n) of layers and gradients (s, t, m) at their outputs; see `recorded`."""
+        shapes = {name: shape for name, shape in self.linears().items() if name in names}
+        return recorded(self.logits, shapes, tokens.split(self.architecture.at_once), seed)
 
     def layers(self, names: typing.Collection[str], *, held_out: bool = False) -> dict[str, LayerProblem]:
         """Problems of single layers with all their calibration data; with the judge's as well where these are to be judged."""
-        parts, calibration = self.parts(), self.recorded(names, self.calibration)
+        weights, calibration = self.weights(), self.recorded(names, self.calibration)
         held = self.recorded(names, self.held_out, seed=1) if held_out else {}
         return {
             name: LayerProblem.of(
-                f"{self.name}_{name}", parts[name], bits=self.bits, group_size=self.group_size, symmetric=self.symmetric,
+                f"{self.name}_{name}", weights[name], bits=self.bits, group_size=self.group_size, symmetric=self.symmetric,
                 inputs=calibration[name][0], gradients=calibration[name][1], held_out=held.get(name),
             )
             for name in names
@@ -147,9 +110,9 @@ class ModelProblem(Problem):
     def with_weights(self, weights: Mapping[str, torch.Tensor]) -> typing.Self:
         """The model with other weights in some of its layers."""
         changed = dataclasses.replace(self, parameters=self.parameters.clone())
-        parts = changed.parts()
+        views = changed.weights()
         for name, weight in weights.items():
-            parts[name].copy_(weight)
+            views[name].copy_(weight)
         return changed
 
     def judge(self, solution: "QuantizedModel") -> dict[str, float]:
@@ -157,7 +120,7 @@ class ModelProblem(Problem):
 
         - ``kl``: the mean over tokens of the divergence ``KL(original || quantized)`` of the next token, in nats.
         - ``kl_error``: the half-width of its 95 % bootstrap interval over sequences.
-        - ``perplexity`` and ``perplexity_before``: per byte of the text.
+        - ``perplexity`` and ``perplexity_before``: per token of the text.
         - ``agreement``: the share of tokens where both deem the same next one most likely.
         - ``bits_per_weight``, ``excess_bits``: over all quantized weights, as of a layer.
         """
@@ -170,8 +133,9 @@ class ModelProblem(Problem):
         original = dataclasses.replace(self, parameters=self.parameters.detach().cpu().double()).to("cpu")
         changed = original.with_weights({name: torch.from_numpy(dequantized(layer)) for name, layer in layers.items()})
         divergence, likelihood, agreement = [], [], []
+        at_once = max(1, _ENTRIES // (self.held_out.shape[1] * self.architecture.vocabulary))
         with torch.no_grad():
-            for some in original.held_out.split(_SEQUENCES):
+            for some in original.held_out.split(min(at_once, 16)):
                 before, after = (model.logits(some).log_softmax(dim=2) for model in (original, changed))
                 divergence.append((before.exp() * (before - after)).sum(dim=2).mean(dim=1))
                 following = some[:, 1:, None]
@@ -200,10 +164,11 @@ class ModelProblem(Problem):
         rng = np.random.default_rng(0)
 
         def probe(name, blocks, bits, symmetric, sequences=4):
-            tokens = [torch.from_numpy(rng.integers(0, VOCABULARY, (s, 6))) for s in (sequences, 3)]
-            count = 2 * VOCABULARY * 8 + 8 + blocks * (2 * 8 + 4 * 64 + 3 * 128)
+            tokens = [torch.from_numpy(rng.integers(0, 256, (s, 6))) for s in (sequences, 3)]
+            architecture = ByteModel(width=8, blocks=blocks, heads=2, hidden=16)
+            count = sum(math.prod(shape) for shape in architecture.shapes().values())
             parameters = torch.from_numpy(rng.standard_normal(count))
-            return cls(name, parameters, *tokens, 8, blocks, 2, 16, bits, 8, symmetric)
+            return cls(name, parameters, *tokens, architecture, bits, 8, symmetric)
 
         return {
             "one_block": probe("one_block", 1, 3, True),
@@ -252,23 +217,47 @@ class QuantizedModel(Solution):
         }
 
 
-def _rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + 1e-6) * weight
+def recorded(
+    forward: Callable, shapes: Mapping[str, tuple[int, int]], batches: Iterable[torch.Tensor], seed: int
+) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """Inputs (s, t, n) of layers and gradients (s, t, m) at their outputs, of the log-likelihood of tokens that the model
+    itself draws: those of the Fisher information, not of the text's own tokens.
 
+    Args:
+        forward: logits of (s, t) tokens; it shows ``observe`` what layers see and answer, as `ModelProblem.logits` does.
+        shapes: of the layers that are wanted, (m, n).
+        batches: sequences, (s, t) each; one at a time where a layer may see a part of a sequence only, as experts do.
+            Shorter ones end in zeros.
+        seed: of the drawn tokens.
+    """
+    kept = {name: ([], []) for name in shapes}
+    generator = torch.Generator().manual_seed(seed)
+    for tokens in batches:
+        seen = {name: [] for name in shapes}
 
-def _rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Turn pairs of coordinates, k and k + half, by an angle that grows with the place (Su et al., arXiv:2104.09864)."""
-    one, other = x.chunk(2, dim=-1)
-    return torch.cat([one * cos - other * sin, other * cos + one * sin], dim=-1)
+        def observe(name, x, y, seen=seen):
+            if name in seen:
+                if not y.requires_grad:
+                    y.requires_grad_()
+                y.retain_grad()
+                seen[name].append((x.detach(), y))
+
+        with torch.enable_grad():
+            logits = forward(tokens, observe).flatten(0, 1)
+            drawn = torch.multinomial(logits.detach().softmax(dim=1), 1, generator=generator)
+            torch.nn.functional.cross_entropy(logits, drawn[:, 0], reduction="sum").backward()
+        for name, (m, n) in shapes.items():
+            s, (xs, gs) = len(tokens), kept[name]
+            x = [x.reshape(s, -1, n).to(logits.dtype) for x, _ in seen[name]]
+            g = [(torch.zeros_like(y) if y.grad is None else y.grad).reshape(s, -1, m).to(x[0]) for _, y in seen[name]]
+            xs.extend(torch.cat(x, dim=1) if x else logits.new_zeros(s, 0, n).detach())
+            gs.extend(torch.cat(g, dim=1) if g else logits.new_zeros(s, 0, m).detach())
+    return {name: tuple(torch.nn.utils.rnn.pad_sequence(part, True) for part in both) for name, both in kept.items()}
 
 
 def _check_model(problem: ModelProblem) -> None:
-    name = problem.name
-    if problem.width % (2 * problem.heads) or min(problem.width, problem.blocks, problem.heads, problem.hidden) < 1:
-        raise BadInput(
-            f"{name}: width {problem.width} and {problem.heads} heads; each head needs an even part of the width"
-        )
-    count = sum(math.prod(shape) for shape in problem.shapes().values())
+    name, vocabulary = problem.name, problem.architecture.vocabulary
+    count = sum(math.prod(shape) for shape in problem.architecture.shapes().values())
     if tuple(problem.parameters.shape) != (count,) or problem.parameters.dtype not in (torch.float64, torch.float32):
         kind = f"{problem.parameters.dtype} of shape {tuple(problem.parameters.shape)}"
         raise BadInput(f"{name}: parameters are {kind}; they must be float64 or float32 of shape ({count},)")
@@ -281,7 +270,7 @@ def _check_model(problem: ModelProblem) -> None:
             raise BadInput(
                 f"{name}: {field} must be int64 of shape (sequences, tokens), two tokens or more of at least one"
             )
-        if tokens.min() < 0 or tokens.max() >= VOCABULARY:
-            raise BadInput(f"{name}: {field} holds a token outside 0..{VOCABULARY - 1}")
+        if tokens.min() < 0 or tokens.max() >= vocabulary:
+            raise BadInput(f"{name}: {field} holds a token outside 0..{vocabulary - 1}")
     columns = {layer: n for layer, (_, n) in problem.linears().items()}
     check_grid(name, problem.bits, problem.group_size, problem.symmetric, columns)

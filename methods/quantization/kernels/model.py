@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import psutil
 import torch
 
 from breakeven.problems.quantization import LayerProblem, ModelProblem, QuantizedLayer, QuantizedModel, dequantized
+from breakeven.problems.quantization.calibration import passes
 
 
 def quantized_model(
@@ -20,14 +22,16 @@ def quantized_model(
         sequential: a block's inputs are those that the quantized blocks before it produce.
         calibrate: without it, layers come with the identity for a Hessian.
     """
-    names = list(problem.linears())
+    shapes = problem.linears()
     if not calibrate:
-        return QuantizedModel.of({name: solve(_uncalibrated(problem, name)) for name in names})
+        return QuantizedModel.of({name: solve(_uncalibrated(problem, name)) for name in shapes})
     if not sequential:
-        return QuantizedModel.of({name: solve(layer) for name, layer in problem.layers(names).items()})
+        parts = passes(shapes, problem.calibration.numel(), psutil.virtual_memory().available)
+        return QuantizedModel.of(
+            {name: solve(layer) for names in parts for name, layer in problem.layers(names).items()}
+        )
     answers, model = {}, problem
-    for block in range(problem.blocks):
-        of_block = [name for name in names if name.startswith(f"block{block}.")]
+    for of_block in problem.blocks():
         done = {name: solve(layer) for name, layer in model.layers(of_block).items()}
         model = model.with_weights({name: torch.from_numpy(dequantized(layer)) for name, layer in done.items()})
         answers |= done
@@ -35,7 +39,7 @@ def quantized_model(
 
 
 def _uncalibrated(problem: ModelProblem, name: str) -> LayerProblem:
-    weight = problem.parts()[name]
+    weight = problem.weights()[name]
     return LayerProblem.of(
         name, weight, bits=problem.bits, group_size=problem.group_size, symmetric=problem.symmetric,
         input_hessian=torch.eye(weight.shape[1]),

@@ -5,16 +5,18 @@ become `PackedLinear` ones; embeddings, whatever is tied to them, the output hea
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import psutil
 import torch
 
 from breakeven.contract import BadInput
-from breakeven.methods.quantization.language_models.calibration import check_reached, passes, recorded, sequences_of
-from breakeven.methods.quantization.language_models.layers import linear_layers, loaded_model, weight_of
+from breakeven.methods.quantization.language_models.calibration import check_reached, sequences_of
 from breakeven.methods.quantization.language_models.packed import PackedLinear, load_model, save_model
 from breakeven.problems.quantization import LayerProblem, QuantizedLayer, check_group_size
+from breakeven.problems.quantization.calibration import passes
+from breakeven.problems.quantization.causal_lm import linear_layers, loaded_model, observed, weight_of
+from breakeven.problems.quantization.model import recorded
 from breakeven.problems.quantization.packing import tile_columns
 
 __all__ = ["PackedLinear", "load_model", "quantize_model", "quantizer", "save_model"]
@@ -72,16 +74,18 @@ def quantize_model(
     sequences = sequences_of(loaded, calibration, mask, tokenizer, length)
     layers = linear_layers(loaded, skip)
     tile_columns(bits)
-    check_group_size(group_size, {name: weight_of(layer).shape[1] for name, layer in layers.items()})
+    shapes = {name: tuple(weight_of(layer).shape) for name, layer in layers.items()}
+    check_group_size(group_size, {name: n for name, (_, n) in shapes.items()})
     for name, layer in layers.items():
         if not torch.isfinite(layer.weight).all():
             raise BadInput(f"{name}: its weight holds NaN or infinity; the model was broken before it was quantized")
-    parts = passes(layers, sequences, psutil.virtual_memory().available if memory is None else memory)
+    tokens = len(sequences) * max(map(len, sequences))
+    parts = passes(shapes, tokens, psutil.virtual_memory().available if memory is None else memory)
     loaded.eval().requires_grad_(False)
     check_reached(loaded, layers, sequences)
     packed = {}
     for names in parts:
-        samples = recorded(loaded, {name: layers[name] for name in names}, sequences, seed)
+        samples = observations(loaded, {name: layers[name] for name in names}, sequences, seed)
         for name in names:
             x, g = samples.pop(name)
             problem = LayerProblem.of(
@@ -97,3 +101,16 @@ def quantize_model(
     for name, layer in packed.items():
         loaded.set_submodule(name, layer)
     return loaded
+
+
+def observations(
+    model: torch.nn.Module, layers: Mapping[str, torch.nn.Module], sequences: Iterable[torch.Tensor], seed: int
+) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """What layers see of each sequence, and the gradients at their outputs; see `recorded`."""
+
+    def forward(tokens, observe):
+        with observed(layers, observe):
+            return model(input_ids=tokens, use_cache=False).logits.float()
+
+    shapes = {name: tuple(weight_of(layer).shape) for name, layer in layers.items()}
+    return recorded(forward, shapes, (tokens[None] for tokens in sequences), seed)

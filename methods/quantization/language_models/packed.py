@@ -11,8 +11,8 @@ import torch
 
 from breakeven.contract import BadInput
 from breakeven.methods.quantization.kernels import packing
-from breakeven.methods.quantization.language_models.layers import import_transformers, shared_parameters
 from breakeven.problems.quantization import QuantizedLayer
+from breakeven.problems.quantization.causal_lm import import_transformers, shared_parameters
 
 FILE = "packed.safetensors"
 
