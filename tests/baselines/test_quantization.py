@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from breakeven.baselines.quantization import gptq, ldlq, rtn, rtn_mse
+from breakeven.baselines.quantization import gptq, ldlq, magr_gptq, rtn, rtn_mse
 from breakeven.problems.quantization import LayerProblem, ModelProblem, dequantized, min_max_grid, reference_rounding
 
 PROBES = LayerProblem.probes()
@@ -124,3 +124,44 @@ def test_a_sequential_model_is_calibrated_with_what_quantized_blocks_produce():
     changed = problem.with_weights({name: torch.from_numpy(dequantized(layer)) for name, layer in first.items()})
     assert torch.equal(answer["block1.up"].codes, gptq.solve(changed.layers(["block1.up"])["block1.up"]).codes)
     assert torch.equal(gptq.solve_model(problem).layers(problem)["block0.q"].codes, answer["block0.q"].codes)
+
+
+@pytest.mark.parametrize("amount", [0.0, 0.3, 2.0, 100.0])
+def test_the_step_of_magr_is_the_proximal_one_of_the_largest_value(amount):
+    """Of all levels, the one of least ``1/2 |u - v|^2 + amount |u|_inf``; in all, so much is cut off as was asked for."""
+    values = np.random.default_rng(0).standard_normal((5, 12))
+    cut = values.copy()
+    magr_gptq.cut_largest(cut, 4, amount)
+    for before, after in zip(values.reshape(-1, 4), cut.reshape(-1, 4), strict=True):
+        levels = np.linspace(0, np.abs(before).max(), 4001)
+        tried = before.clip(-levels[:, None], levels[:, None])
+        costs = ((tried - before) ** 2).sum(axis=1) / 2 + amount * levels
+        assert ((after - before) ** 2).sum() / 2 + amount * np.abs(after).max() <= costs.min() + 1e-12
+        assert np.abs(before - after).sum() == pytest.approx(min(amount, np.abs(before).sum()))
+
+
+def test_magr_makes_its_objective_smaller_and_rounds_better_where_directions_are_free():
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((48, 64))
+    weight[np.arange(48), rng.integers(0, 64, 48)] = 6.0
+    roots = rng.standard_normal((64, 32))
+    problem = LayerProblem.of("layer", weight, bits=3, group_size=32, input_hessian=roots @ roots.T)
+    norm = np.linalg.eigvalsh(roots @ roots.T)[-1]
+    size = magr_gptq.PENALTY * np.sqrt((weight**2).mean())
+
+    def objective(steps):
+        changed = magr_gptq.reduced(problem, magr_gptq.PENALTY, steps).numpy()
+        apart = changed - weight
+        groups = np.abs(changed.reshape(48, 2, 32)).max(axis=2)
+        return np.vdot(apart @ roots @ roots.T / norm, apart) / 2 + size * groups.sum()
+
+    costs = [objective(steps) for steps in (0, 1, 10, 150)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < costs[0]
+    losses = [problem.judge(one.solve(problem))["input_loss"] for one in (gptq, magr_gptq)]
+    assert losses[1] < 0.9 * losses[0]
+
+
+def test_magr_without_a_penalty_is_gptq():
+    problem = PROBES["outliers"]
+    assert torch.equal(magr_gptq.solve(problem, penalty=0.0).codes, gptq.solve(problem).codes)
