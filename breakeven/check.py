@@ -84,12 +84,15 @@ class Finding:
     detail: str = ""
 
 
-def check(listing: registry.Listing, device: str = "cpu", *, call_seconds: float = 60.0) -> list[Finding]:
+def check(
+    listing: registry.Listing, device: str = "cpu", *, call_seconds: float = 60.0, compile_seconds: float = 60.0
+) -> list[Finding]:
     """Hold one adapter to every rule of the contract, for each of its functions and variants.
 
     Args:
         device: ``cpu`` or ``cuda:N``.
         call_seconds: the longest that one call on a probe may take.
+        compile_seconds: what all calls together may take beyond that, since any may be the first to compile something.
     """
     if listing.error:
         return [Finding(IMPORT, "failed", listing.error)]
@@ -126,6 +129,7 @@ def check(listing: registry.Listing, device: str = "cpu", *, call_seconds: float
             "device": device,
             "threads": devices.available_cores(),
             "call_seconds": call_seconds,
+            "compile_seconds": compile_seconds,
         }
         prefix = f"{problem}{':' + variant if variant else ''}: " if len(entrants) > 1 else ""
         observations = _observe_in_a_process(job)
@@ -192,7 +196,7 @@ def _observe_in_a_process(job: dict) -> list[dict]:
     """Start the examination, hear what it observes until it ends, and end it where a call outlasts its limit."""
     observations: list[dict] = []
     doing = {"rule": IMPORT, "case": "", "within": PREPARE_SECONDS}
-    since = time.monotonic()
+    since, spare = time.monotonic(), job["compile_seconds"]
     verdict = ""
     with tempfile.TemporaryDirectory(prefix="breakeven-") as folder:
         errors = pathlib.Path(folder, "stderr")
@@ -207,12 +211,13 @@ def _observe_in_a_process(job: dict) -> list[dict]:
         try:
             for event in _events(read, process):
                 if event is None:
-                    if time.monotonic() - since > doing["within"]:
+                    if time.monotonic() - since > doing["within"] + spare:
                         verdict = f"no answer within {doing['within']:g} s; what comes after it was not tried"
                         break
                 elif event.get("done"):
                     return observations
                 elif "within" in event:
+                    spare -= max(0.0, time.monotonic() - since - doing["within"])
                     doing, since = event, time.monotonic()
                 else:
                     observations.append(event)

@@ -177,6 +177,7 @@ OTHERS = {
     "hides_behind_a_fault": START.replace('"Dishonest"', '"Dishonest", faults="x is off by one"')
     + "    answer = solve_batch(problem)\n    return change(answer, x=answer.x + 1)\n",
     "needs_a_gpu": START.replace('"Dishonest"', '"Honest", devices=("cuda",)') + "    return solve_batch(problem)\n",
+    "compiles": START + "    if not running: time.sleep(6)\n    running.append(1)\n    return solve_batch(problem)\n",
     "is_absent": "import a_package_that_nobody_has\n",
     "fills_its_answer_later": START
     + """
@@ -230,7 +231,7 @@ def findings(tmp_path_factory) -> dict[str, list[check.Finding]]:
         listings = [item for item in registry.catalogue() if item.entry.distribution == "dishonest"]
         assert len(listings) == len(points) + len(FAULTY)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            found = pool.map(lambda item: check.check(item, "cpu", call_seconds=4.0), listings)
+            found = pool.map(lambda item: check.check(item, "cpu", call_seconds=4.0, compile_seconds=8.0), listings)
             return {item.entry.name: list(one) for item, one in zip(listings, found, strict=True)}
 
 
@@ -294,6 +295,10 @@ def test_an_import_that_hangs_or_floods_or_leaves_a_thread_behind_does_not_hold_
     monkeypatch.setattr(registry, "IMPORT_SECONDS", 20.0)  # importing torch alone may take six on a busy machine
     errors = {item.entry.name: item.error for item in registry.catalogue() if item.entry.distribution == "dishonest"}
     assert errors == {"floods": "", "lingers": "", "hangs": "its import took longer than 20 s"}
+
+
+def test_a_first_call_may_compile_for_longer_than_a_call_may_take(findings):
+    assert failed(findings["compiles"]) == {}
 
 
 def test_an_unsupported_probe_is_told_and_is_no_failure(findings):
