@@ -11,7 +11,8 @@ SEEDS = tuple(range(10, 20))  # settings of the methods were chosen while lookin
 KL = Metric(
     "kl",
     unit="nats",
-    about="divergence of the next byte's distribution from the original model's, in the mean over bytes",
+    about="divergence of the next token's distribution from the original model's, in the mean over tokens; "
+    "those of the built-in model are bytes",
 )
 
 

@@ -212,7 +212,9 @@ def _observe_in_a_process(job: dict) -> list[dict]:
             for event in _events(read, process):
                 if event is None:
                     if time.monotonic() - since > doing["within"] + spare:
-                        verdict = f"no answer within {doing['within']:g} s; what comes after it was not tried"
+                        verdict = (
+                            f"no answer within {doing['within'] + max(spare, 0):g} s; what comes after it was not tried"
+                        )
                         break
                 elif event.get("done"):
                     return observations

@@ -639,7 +639,7 @@ def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store) 
     if unsure := [record for record in records if record.stopped == "budget"]:
         longest = max(record.budget_seconds for record in unsure)
         out.print(
-            f"{len(unsure)} were sampled for {longest:g} s and stayed undecided; "
+            f"{len(unsure)} were sampled for up to {longest:g} s and stayed undecided; "
             f"longer sampling may tell: --sampling {8 * longest:g}s"
         )
     for path in dict.fromkeys(cell.contest.path for cell in cells):

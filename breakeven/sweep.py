@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import fcntl
 import functools
+import glob
 import itertools
 import os
 import pathlib
@@ -103,17 +104,27 @@ def _grids(sweep: type["Sweep"], choice: Choice, listings: list[registry.Listing
         if of_files is None:
             raise BadInput(f"{sweep.contest.path} has no data set that reads files")
         _check_sizes(choice, of_files)
-        sizes = {"file": choice.files, **sweep.of_a_file, **{name: (value,) for name, value in choice.sizes.items()}}
+        sizes = {"file": choice.files, **sweep.of_a_file, **_asked(choice, of_files)}
         return [Grid(of_files.entry.name, seeds=(choice.seed or 0,), **sizes)]
     if choice.dataset:
         data = registry.find("dataset", f"{sweep.contest.track}/{choice.dataset}", listings)
         _check_sizes(choice, data)
-        asked = Grid(choice.dataset, seeds=(choice.seed or 0,), **{name: (v,) for name, v in choice.sizes.items()})
+        asked = Grid(choice.dataset, seeds=(choice.seed or 0,), **_asked(choice, data))
         swept = [grid for grid in getattr(sweep, choice.profile, ()) if grid.dataset == choice.dataset]
         return [asked] if choice.sizes or choice.seed is not None or not swept else swept
     if choice.profile not in PROFILES:
         raise registry.unknown("profile", choice.profile, list(PROFILES))
     return list(getattr(sweep, choice.profile))
+
+
+def _asked(choice: Choice, data: registry.Listing) -> dict[str, tuple]:
+    """The sizes that were asked for; names of files become absolute, since workers run elsewhere."""
+
+    def placed(value):
+        known = "file" in data.sizes and isinstance(value, str) and glob.glob(os.path.expanduser(value), recursive=True)
+        return os.path.abspath(os.path.expanduser(value)) if known else value
+
+    return {name: (placed(value),) for name, value in choice.sizes.items()}
 
 
 def reader_of_files(contest: Contest, listings: list[registry.Listing]) -> registry.Listing | None:

@@ -61,19 +61,20 @@ def reduced(problem: LayerProblem, penalty: float, steps: int) -> torch.Tensor:
 def cut_largest(weight, group_size, amount):
     """Clip every group of an (m, n) weight, in place, so that ``amount`` is cut off in all; one that has less becomes 0.
 
-    The level is found from below: the mean of what lies above it, less its share of the amount, until it stays (Michelot, 1986).
+    The level is found from below: the mean of what lies above it, less its share of the amount, until no more falls below it
+    (Michelot, 1986). Rounding may put a value above a level again that was below the last, which must not start it anew.
     """
     for i in prange(weight.shape[0]):
         for start in range(0, weight.shape[1], group_size):
             values = weight[i, start : start + group_size]
-            level, count = -amount, 0
+            level, count = -amount, values.size + 1
             while True:
                 total, above = type(amount)(0), 0
                 for value in values:
                     if abs(value) > level:
                         total += abs(value)
                         above += 1
-                if above == count or above == 0:
+                if above >= count or above == 0:
                     break
                 count, level = above, (total - amount) / type(amount)(above)
             level = max(level, type(amount)(0))

@@ -11,10 +11,10 @@ import torch
 from breakeven.contract import BadInput, Unsupported, dataset
 from breakeven.datasets.quantization import _trained
 from breakeven.problems.quantization import CausalLM, ModelProblem
-from breakeven.problems.quantization.calibration import drawn, text_of
+from breakeven.problems.quantization.calibration import cut, drawn, text_of
 from breakeven.problems.quantization.causal_lm import import_transformers, loaded_model
 
-JUDGED = 64  # sequences
+JUDGED = 64  # sequences, if the text has so many
 BYTES = 4 * 2 + 8 * 2
 """For each parameter: the problem and its copy in float32, and the judge's two models in float64."""
 
@@ -44,7 +44,7 @@ def hugging_face(
         text: text files to calibrate on, as one path or pattern; without it, the sources of Python's standard library.
         judged_by: text files for the judge; without it, the last tenth of ``text``, which is not calibrated on then.
         group_size: must divide the inputs of every layer.
-        sequences: to calibrate with, of ``length`` tokens each; 64 others are for the judge.
+        sequences: to calibrate with, of ``length`` tokens each; 64 others, or as many as the text has, are for the judge.
         seed: of the pieces of text that are drawn.
 
     Raises:
@@ -61,7 +61,7 @@ def hugging_face(
     architecture, parameters = CausalLM.of(model)
     rng = np.random.default_rng([seed])
     held, known = _texts(text, judged_by)
-    held_out = drawn(held, tokenizer, JUDGED, length, rng)
+    held_out = cut(held, tokenizer, JUDGED, length, rng)
     calibration = drawn(known, tokenizer, sequences, length, rng)
     problem = ModelProblem(
         place.parent.name if place.is_file() else place.name, parameters, calibration, held_out, architecture, bits, group_size,

@@ -140,6 +140,18 @@ def test_the_step_of_magr_is_the_proximal_one_of_the_largest_value(amount):
         assert np.abs(before - after).sum() == pytest.approx(min(amount, np.abs(before).sum()))
 
 
+def test_the_step_of_magr_ends_where_rounding_puts_a_value_above_a_level_again():
+    values = np.array([[-1.8059643507003784, 1.305964469909668, 0.15048807859420776, -0.5275449752807617]], np.float32)
+    cut = values.copy()
+    magr_gptq.cut_largest(cut, 4, np.float32(0.5))
+    assert np.abs(values - cut).sum() == pytest.approx(0.5, rel=1e-5)
+    for seed in range(20):
+        values = np.random.default_rng(seed).standard_normal((64, 64)).astype(np.float32)
+        cut = values.copy()
+        magr_gptq.cut_largest(cut, 16, np.float32(0.05))
+        assert np.abs(values - cut).reshape(-1, 16).sum(axis=1) == pytest.approx(np.full(256, 0.05), rel=1e-3)
+
+
 def test_magr_makes_its_objective_smaller_and_rounds_better_where_directions_are_free():
     rng = np.random.default_rng(0)
     weight = rng.standard_normal((48, 64))

@@ -5,6 +5,7 @@ import math
 import re
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
@@ -15,7 +16,8 @@ from breakeven.contract import BadInput, Unsupported
 from breakeven.datasets.quantization import hugging_face as module
 from breakeven.datasets.quantization.hugging_face import hugging_face
 from breakeven.methods.quantization import yaqa
-from breakeven.problems.quantization import dequantized
+from breakeven.problems.quantization import CausalLM, dequantized
+from breakeven.problems.quantization.model import recorded
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -39,7 +41,16 @@ def gpt2():
     return transformers.GPT2LMHeadModel(config)
 
 
-MODELS = {"llama": llama, "gpt2": gpt2}
+def mixtral():
+    """Experts, of which each sees a part of the tokens."""
+    config = transformers.MixtralConfig(
+        vocab_size=256, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=64, num_local_experts=2, bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    return transformers.MixtralForCausalLM(config)
+
+
+MODELS = {"llama": llama, "gpt2": gpt2, "mixtral": mixtral}
 
 
 @pytest.fixture(scope="module")
@@ -136,18 +147,42 @@ def test_sequential_calibration_goes_block_by_block(folders):
 
 
 def test_text_of_ones_own_is_calibrated_on_and_held_out(folders, tmp_path):
-    (tmp_path / "a.txt").write_text("abcdefgh" * 20)
-    (tmp_path / "b.txt").write_text("ABCDEFGH" * 2)
+    (tmp_path / "a.txt").write_text("abcdefgh" * 120)
+    (tmp_path / "b.txt").write_text("ABCDEFGH" * 16)
     given = {"file": str(folders["llama"]), **SIZES}
     problem = hugging_face(**given, text=str(tmp_path / "a.txt"), judged_by=str(tmp_path / "b.txt"))
     assert problem.calibration.min() == ord("a")
     assert problem.held_out.max() == ord("H")
     split = hugging_face(**given, text=str(tmp_path / "*.txt"))
-    text = "abcdefgh" * 20 + "\n" + "ABCDEFGH" * 2
+    assert problem.held_out.shape == (10, 12)
+    text = "abcdefgh" * 120 + "\n" + "ABCDEFGH" * 16
     held = {tuple(ord(letter) for letter in text[k : k + 12]) for k in range(len(text) * 9 // 10, len(text) - 11)}
     assert {tuple(tokens) for tokens in split.held_out.tolist()} <= held
     assert split.calibration[:, -1].max() <= ord("h")
     assert not np.isin(split.calibration, list(map(ord, "EFGH"))).any()
+
+
+def test_a_model_whose_buffers_are_its_own_is_refused(folders):
+    model = loaded(folders["llama"])
+    model.model.rotary_emb.inv_freq.mul_(3)
+    with pytest.raises(BadInput, match="more than its configuration says"):
+        CausalLM.of(model)
+
+
+def test_a_sequence_may_reach_none_of_the_layers():
+    for x, gradient in recorded(
+        lambda tokens, observe: torch.zeros(1, 3, 5), {"expert": (2, 4)}, [torch.zeros(1, 3, dtype=torch.int64)], 0
+    ).values():
+        assert x.shape == (1, 0, 4)
+        assert gradient.shape == (1, 0, 2)
+
+
+def test_too_little_memory_is_no_crash(folders, monkeypatch):
+    problem = hugging_face(file=str(folders["llama"]), bits=2, **SIZES)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000}))
+    for sequential in (True, False):
+        with pytest.raises(MemoryError, match=r"9\.31e-07 GiB are free"):
+            gptq.solve_model(problem, sequential=sequential)
 
 
 def test_what_cannot_be_used_is_said(folders, tmp_path, monkeypatch):
@@ -158,7 +193,10 @@ def test_what_cannot_be_used_is_said(folders, tmp_path, monkeypatch):
         ({"group_size": 48}, r"group size 48 does not divide .*layers.0.self_attn.q_proj \(32\)"),
         ({"text": str(tmp_path / "none.txt")}, "none.txt' names no file"),
         ({"text": str(tmp_path / "empty.txt")}, "empty.txt: is empty; calibration needs text"),
-        ({"text": str(tmp_path / "short.txt")}, "a text of 3 tokens has no sequence of 12; give more text"),
+        (
+            {"text": str(tmp_path / "short.txt")},
+            "the text for the judge has 3 tokens, and 8 sequences of 12 need 96: give judged_by= or more text",
+        ),
         ({"file": str(tmp_path)}, "no causal language model can be loaded from there"),
     ):
         with pytest.raises(BadInput, match=words):
@@ -184,14 +222,16 @@ def test_weights_that_are_not_finite_are_placed(folders, tmp_path):
         hugging_face(file=str(tmp_path), **SIZES)
 
 
-def test_a_folder_is_taken_from_the_command_line_as_a_model(folders):
+def test_a_folder_is_taken_from_the_command_line_as_a_model(folders, tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("abc")
+    monkeypatch.chdir(tmp_path)  # workers run elsewhere
     files = cli._files(str(folders["llama"]))
     assert files == (str(folders["llama"]),)
     choice = sweep.Choice(methods=("rtn",), threads=1, files=files, sizes={"bits": 2, "text": "notes.txt"}, seed=3)
     listings = registry.catalogue()
     (cell,) = sweep.plan(ModelKL, choice, listings)
     assert cell.dataset.entry.name == "hugging_face"
-    assert cell.sizes == {"file": files[0], "bits": 2, "text": "notes.txt"}
+    assert cell.sizes == {"file": files[0], "bits": 2, "text": str(tmp_path / "notes.txt")}
     assert cell.seed == 3
     with pytest.raises(BadInput, match="quantization/layer_loss has no data set that reads files"):
         sweep.plan(LayerLoss, choice, listings)

@@ -10,6 +10,7 @@ import torch
 
 from breakeven.contract import BadInput
 
+LEAST = 8  # sequences that an interval is drawn from
 _LETTERS = 24  # of text for each token that is wanted: of a longer text a part at random is enough
 
 
@@ -56,6 +57,24 @@ def drawn(text: str, tokenizer, count: int, length: int, rng: np.random.Generato
             f"a text of {len(tokens)} tokens has no sequence of {length}; give more text, or a shorter length"
         )
     return tokens[torch.from_numpy(rng.integers(0, len(tokens) - length + 1, (count, 1))) + torch.arange(length)]
+
+
+def cut(text: str, tokenizer, count: int, length: int, rng: np.random.Generator) -> torch.Tensor:
+    """Tokens of a text in pieces that share none, (count, length) int64 at most: each tells something of its own.
+
+    Raises:
+        BadInput: for a text that has fewer than `LEAST` pieces.
+    """
+    most = _LETTERS * count * length
+    start = int(rng.integers(0, max(1, len(text) - most)))
+    tokens = tokenizer(text[start : start + most], add_special_tokens=False)["input_ids"]
+    pieces = torch.tensor(tokens, dtype=torch.int64)[: len(tokens) // length * length].view(-1, length)
+    if len(pieces) < LEAST:
+        raise BadInput(
+            f"the text for the judge has {len(tokens)} tokens, and {LEAST} sequences of {length} need {LEAST * length}: "
+            "give judged_by= or more text, or a shorter length"
+        )
+    return pieces[torch.from_numpy(rng.permutation(len(pieces))[:count])]
 
 
 def passes(shapes: Mapping[str, tuple[int, int]], tokens: int, memory: int) -> list[list[str]]:

@@ -33,11 +33,19 @@ class CausalLM:
         """
         made = cls(json.dumps(model.config.to_dict(), sort_keys=True, default=str))
         parts = {name: part.detach().float() for name, part in model.named_parameters()}
-        if made.shapes() != {name: tuple(part.shape) for name, part in parts.items()}:
+        if made.shapes() != {name: tuple(part.shape) for name, part in parts.items()} or not made._has_buffers_of(
+            model
+        ):
             raise BadInput(
                 f"a {type(model).__name__} is more than its configuration says (adapters, a quantized model?): merge them"
             )
         return made, torch.cat([part.flatten() for part in parts.values()])
+
+    def _has_buffers_of(self, model: torch.nn.Module) -> bool:
+        made, given = (dict(one.named_buffers()) for one in (_skeleton(self.configuration), model))
+        return made.keys() == given.keys() and all(
+            torch.equal(made[name], part.to(made[name])) for name, part in given.items()
+        )
 
     @property
     def vocabulary(self) -> int:
@@ -70,7 +78,9 @@ def _skeleton(configuration: str) -> torch.nn.Module:
     try:
         config = transformers.AutoConfig.for_model(**facts)
         with torch.random.fork_rng(devices=[]):  # it is filled at random, and then emptied
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            model = transformers.AutoModelForCausalLM.from_config(
+                config, dtype=torch.float32, experts_implementation="eager"
+            )  # the fused kernels of experts refuse float64
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(
             f"transformers cannot make a {facts.get('model_type')} of its configuration: {error}; models with code of their own "

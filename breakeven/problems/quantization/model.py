@@ -131,7 +131,10 @@ class ModelProblem(Problem):
             except Wrong as wrong:
                 raise Wrong(f"{name}: {wrong}") from None
         original = dataclasses.replace(self, parameters=self.parameters.detach().cpu().double()).to("cpu")
-        changed = original.with_weights({name: torch.from_numpy(dequantized(layer)) for name, layer in layers.items()})
+        changed = dataclasses.replace(original, parameters=original.parameters.clone())
+        views = changed.weights()
+        for name, layer in layers.items():  # one at a time: a model may fill the memory
+            views[name].copy_(torch.from_numpy(dequantized(layer)))
         divergence, likelihood, agreement = [], [], []
         at_once = max(1, _ENTRIES // (self.held_out.shape[1] * self.architecture.vocabulary))
         with torch.no_grad():
@@ -245,7 +248,8 @@ def recorded(
         with torch.enable_grad():
             logits = forward(tokens, observe).flatten(0, 1)
             drawn = torch.multinomial(logits.detach().softmax(dim=1), 1, generator=generator)
-            torch.nn.functional.cross_entropy(logits, drawn[:, 0], reduction="sum").backward()
+            if logits.requires_grad:  # else no layer of these saw any token, as it may be with experts
+                torch.nn.functional.cross_entropy(logits, drawn[:, 0], reduction="sum").backward()
         for name, (m, n) in shapes.items():
             s, (xs, gs) = len(tokens), kept[name]
             x = [x.reshape(s, -1, n).to(logits.dtype) for x, _ in seen[name]]
@@ -261,7 +265,8 @@ def _check_model(problem: ModelProblem) -> None:
     if tuple(problem.parameters.shape) != (count,) or problem.parameters.dtype not in (torch.float64, torch.float32):
         kind = f"{problem.parameters.dtype} of shape {tuple(problem.parameters.shape)}"
         raise BadInput(f"{name}: parameters are {kind}; they must be float64 or float32 of shape ({count},)")
-    if not torch.isfinite(problem.parameters).all():
+    # Both ends tell, and take no copy of a large model as `isfinite` does.
+    if not all(map(math.isfinite, problem.parameters.aminmax())):
         where = next(part for part, values in problem.parts().items() if not torch.isfinite(values).all())
         raise BadInput(f"{name}: {where} holds NaN or infinity; the model was broken before it was quantized")
     for field in ("calibration", "held_out"):

@@ -41,7 +41,7 @@ def search(points, queries, centre, k: int):
 
     Args:
         points: (n, d). queries: (m, d). centre: (d,), near which float32 is most accurate. All are float64, contiguous and
-            on the current device: tensors of torch, whose current stream is used, or arrays of Numba. Coordinates around the
+            on one device: tensors of torch, whose current stream is used, or arrays of Numba. Coordinates around the
             centre are below 1e15.
         k: how many; all points where they are fewer.
 
@@ -110,11 +110,13 @@ def _empty(like, shape, dtype: str):
 
 
 def _launch(like, kernel, blocks: tuple[int, int], *arguments) -> None:
-    stream = 0  # the default stream
-    if isinstance(like, torch.Tensor):
+    if not isinstance(like, torch.Tensor):
+        kernel[blocks, THREADS](*arguments)
+        return
+    with cuda.gpus[like.device.index]:
         stream = cuda.external_stream(torch.cuda.current_stream(like.device).cuda_stream)
         arguments = [cuda.as_cuda_array(a) if isinstance(a, torch.Tensor) else a for a in arguments]
-    kernel[blocks, THREADS, stream](*arguments)
+        kernel[blocks, THREADS, stream](*arguments)
 
 
 @cuda.jit

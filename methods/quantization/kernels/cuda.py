@@ -6,10 +6,12 @@
   errors and products lie in shared memory. Sums are in the order of the CPU's, so that codes are the same but for rounding.
 - `product`: a warp has a row, and a lane a word of each tile; vectors are read by all warps of a block from shared memory.
 
-Arrays are contiguous and on the current device: tensors of torch, whose current stream is used, or arrays of Numba, on its
-default stream. Functions return before the device has computed what they return or write, and add in a fixed order.
+Arrays are contiguous and on one device: tensors of torch, whose current stream is used, or arrays of Numba, on its default
+stream and the current device. Functions return before the device has computed what they return or write, and add in a fixed
+order.
 
-Checked in the simulator and compiled for compute capability 9.0; not measured on a GPU yet.
+`packed_codes` multiplies by `product`; no method rounds here yet. Checked in the simulator and compiled for compute capability
+9.0; not measured on a GPU yet.
 """
 
 import functools
@@ -74,7 +76,7 @@ def pack(codes, bits: int):
     whole = n - n % tile_columns(bits)
     packed = _empty(codes, (m, -(-n // 8) * bits), "uint8")
     if m and n:
-        _launch(codes, _pack, (_blocks(packed.shape[1]), m), THREADS, codes, bits, whole, packed)
+        _launch(codes, _pack, (m, _blocks(packed.shape[1])), THREADS, codes, bits, whole, packed)
     return packed
 
 
@@ -83,7 +85,7 @@ def unpack(packed, bits: int, columns: int):
     whole = columns - columns % tile_columns(bits)
     codes = _empty(packed, (len(packed), columns), "uint8")
     if len(packed) and columns:
-        _launch(packed, _unpack, (_blocks(columns), len(packed)), THREADS, packed, bits, whole, codes)
+        _launch(packed, _unpack, (len(packed), _blocks(columns)), THREADS, packed, bits, whole, codes)
     return codes
 
 
@@ -91,7 +93,7 @@ def dequantize(packed, bits: int, scales, zeros, columns: int):
     """The (m, columns) weight of packed codes, in the dtype of its scales."""
     whole = columns - columns % tile_columns(bits)
     weight = _empty(scales, (len(packed), columns), _kind(scales))
-    _launch(packed, _dequantize, (_blocks(columns), len(packed)), THREADS, packed, bits, whole, scales, zeros, weight)
+    _launch(packed, _dequantize, (len(packed), _blocks(columns)), THREADS, packed, bits, whole, scales, zeros, weight)
     return weight
 
 
@@ -139,11 +141,13 @@ def _empty(like, shape, dtype: str):
 
 
 def _launch(like, kernel, blocks: tuple[int, int], threads: int, *arguments) -> None:
-    stream = 0  # the default stream
-    if isinstance(like, torch.Tensor):
+    if not isinstance(like, torch.Tensor):
+        kernel[blocks, threads](*arguments)
+        return
+    with cuda.gpus[like.device.index]:
         stream = cuda.external_stream(torch.cuda.current_stream(like.device).cuda_stream)
         arguments = [cuda.as_cuda_array(a) if isinstance(a, torch.Tensor) else a for a in arguments]
-    kernel[blocks, threads, stream](*arguments)
+        kernel[blocks, threads, stream](*arguments)
 
 
 # --- rounding. Loops over `range` of constants are unrolled, so that local arrays become registers.
@@ -253,7 +257,7 @@ def _code_at(packed, bits, whole, i, j):
 @cuda.jit
 def _pack(codes, bits, whole, packed):
     """A thread has a byte."""
-    place, i = cuda.grid(1), cuda.blockIdx.y
+    place, i = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x, cuda.blockIdx.x  # of rows there may be many
     if place >= packed.shape[1]:
         return
     size, words = 16 // bits, 3 if bits == 3 else 1
@@ -279,14 +283,14 @@ def _pack(codes, bits, whole, packed):
 
 @cuda.jit
 def _unpack(packed, bits, whole, codes):
-    j, i = cuda.grid(1), cuda.blockIdx.y
+    j, i = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x, cuda.blockIdx.x
     if j < codes.shape[1]:
         codes[i, j] = np.uint8(_code_at(packed, bits, whole, i, j))
 
 
 @cuda.jit
 def _dequantize(packed, bits, whole, scales, zeros, weight):
-    j, i = cuda.grid(1), cuda.blockIdx.y
+    j, i = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x, cuda.blockIdx.x
     if j < weight.shape[1]:
         k = j // (weight.shape[1] // scales.shape[1])
         weight[i, j] = scales[i, k] * (np.uint8(_code_at(packed, bits, whole, i, j)) - zeros[i, k])
