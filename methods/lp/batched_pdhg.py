@@ -70,16 +70,21 @@ def solve(
         raise Unsupported(f"batched PDHG runs on CPUs and NVIDIA GPUs, not on {device.type}")
     if score_gap > 0 and problem.child_objective is not None:
         raise Unsupported("a score_gap compares what children add to one objective; these have their own")
-    node, limits = Node(problem.to("cpu")), Limits(tolerance, single_tolerance, iteration_limit, cutoff, score_gap)
-    if node.left.size:
-        points = () if start is None else (start.x.double().cpu().numpy(), start.y.double().cpu().numpy())
-        with np.errstate(all="ignore"):  # the lane of a child that has ended runs off unseen
+    limits = Limits(tolerance, single_tolerance, iteration_limit, cutoff, score_gap)
+    with np.errstate(
+        all="ignore"
+    ):  # what overflows says nothing, and the lane of a child that has ended runs off unseen
+        node = Node(problem.to("cpu"))
+        node.end_without_rows(tolerance, single_tolerance)
+        if node.left.size:
+            points = () if start is None else (start.x.double().cpu().numpy(), start.y.double().cpu().numpy())
             iterate_until_ended(node, _packed(device)(node.scaled.lp, *node.start(*points)), limits)
-    if (without_objective := node.feasibility()) is not None:
-        node.settle(solve(without_objective.to(device), tolerance=tolerance, iteration_limit=iteration_limit).to("cpu"))
-    if polish:
-        node.polish()
-    return node.solution().to(device)
+        if (without_objective := node.feasibility()) is not None:
+            same = {"tolerance": tolerance, "single_tolerance": single_tolerance, "iteration_limit": iteration_limit}
+            node.settle(solve(without_objective.to(device), **same).to("cpu"))
+        if polish:
+            node.polish()
+        return node.solution().to(device)
 
 
 def _packed(device: torch.device) -> type[Packed]:

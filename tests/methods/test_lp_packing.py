@@ -28,7 +28,9 @@ from breakeven.problems.lp import (
     LPBatch,
     farkas_margin,
     ray_margin,
+    relative_kkt,
 )
+from breakeven.problems.lp.readers import from_scipy
 
 PROBES = LPBatch.probes()
 INF = math.inf
@@ -308,7 +310,9 @@ def test_the_step_is_short_enough(matrix):
 
 
 @pytest.mark.parametrize("iterations", [0, 13])
-@pytest.mark.parametrize("name", ["fractional_root", "free_variables", "badly_scaled", "planted_optimum"])
+@pytest.mark.parametrize(
+    "name", ["fractional_root", "free_variables", "badly_scaled", "ranged_and_free_rows", "planted_optimum"]
+)
 def test_measures_are_in_the_problems_units(name, iterations):
     node = Node(PROBES[name])
     scaled, problem = node.scaled, node.scaled.lp
@@ -319,9 +323,12 @@ def test_measures_are_in_the_problems_units(name, iterations):
         measures = cpu.measure(problem, packed.lanes)
     where = packed.running
     x, y = packed.points(where)
-    x, y = x * scaled.x_unit[:, None], y * scaled.y_unit[:, None]
     children = node.left[packed.child[where]]
     matrix = PROBES[name].matrix.to_dense().numpy()
+    (rows, columns), left = matrix.shape, (x * scaled.x_unit[:, None], y * scaled.y_unit[:, None])
+    x, y = node.x[:, children], np.zeros((rows, len(children)))
+    x[node.columns], y[node.rows] = left
+    assert len(node.columns) == columns  # a column that is left out has a value that is not measured
     row_lower, row_upper = node.row_lower, node.row_upper
     activity = matrix @ x
     violation = np.maximum(row_lower - activity, 0) + np.maximum(activity - row_upper, 0)
@@ -425,6 +432,7 @@ def test_an_empty_column_without_an_end_is_a_ray(others):
 def test_without_rows_everything_is_decided():
     node = Node(PROBES["no_rows"])
     assert node.left.size == 0
+    node.end_without_rows(1e-12, 1e-12)
     solution = node.solution()
     assert solution.status.tolist() == [OPTIMAL, INFEASIBLE, OPTIMAL]
     assert (PROBES["no_rows"].objective @ solution.x)[[0, 2]].tolist() == [-4, -2.5]
@@ -504,6 +512,17 @@ def test_accept_puts_points_into_the_childs_box():
     x, y = scaled_points(node, [[1 + 1e-9, 1.5]], [[-0.5, 0]])
     assert node.accept(np.array([0]), x, y, 1e-6, INF).tolist() == [True]
     assert node.x[0, 0] == 1
+
+
+@pytest.mark.parametrize(("x", "y", "right"), [(900.0, 0.9, False), (999.9, 0.9999, True)])
+def test_accept_looks_at_what_violations_are_worth(x, y, right):
+    # Beside a row of 1e7 the first, of 1000, may be missed by a tenth; the objective must not.
+    problem = from_scipy([[1.0, 1, 0, 0], [0, 0, 1, 1]], [1, 1, 0, 0], row_lower=[1000, 1e7])
+    node = Node(problem)
+    points = scaled_points(node, [[x, 0, 1e7, 0]], [[y, 0]])
+    whole_x, whole_y = torch.tensor([[x, 0, 1e7, 0]]).double().T, torch.tensor([[y, 0]]).double().T
+    assert relative_kkt(problem, whole_x, whole_y)[0] <= 1e-4
+    assert node.accept(np.array([0]), *points, 1e-4, INF).tolist() == [right]
 
 
 def test_prove_wants_a_margin():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from breakeven.baselines.lp import simplex
 from breakeven.methods.lp.batched_pdhg import solve
+from breakeven.methods.lp.kernels import presolve
 from breakeven.methods.lp.kernels.node import Node
 from breakeven.problems.lp import INFEASIBLE, LIMIT, OPTIMAL, PROOF_MARGIN, UNBOUNDED, farkas_margin, relative_kkt
 from breakeven.problems.lp.readers import Change, from_scipy
@@ -25,6 +26,12 @@ def decided(problem):
     solution = solve(problem)
     assert (solution.iterations == 0).all()
     return solution
+
+
+def optimum(problem):
+    solution = solve(problem)
+    assert solution.status.tolist() == [OPTIMAL]
+    return float(problem.objective @ solution.x[:, 0])
 
 
 def test_a_chain_of_rows_is_solved_backwards():
@@ -91,6 +98,100 @@ def test_crossing_rows_are_a_proof_unless_rounding_errors_cross_them(gap):
     assert (relative_kkt(problem, solution.x, solution.y)[~infeasible] <= 1e-4).all()
 
 
+ROUNDED = {"row_lower": [0.3, 2, -INF], "row_upper": [0.3, INF, 1e10]}  # 0.1 + 0.2 is not 0.3
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        from_scipy([[1.0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], [1, 1, 0, 1], **ROUNDED,
+                   lower=[0.1, 0.2, 0, 0], upper=[0.1, 0.2, 1, INF]),
+        from_scipy([[1.0, 1, 0], [0, 0, 1]], [1, 1, 0], row_lower=[0.3, 2], row_upper=[0.3, INF],
+                   lower=[0.1, 0.2, 0], upper=[0.1, 0.2, 1]),
+        from_scipy([[1.0, 0], [0, 1]], [1, 1], row_lower=[0.1 + 0.2, 2], upper=[0.3, 1]),
+        from_scipy([[0, 1.0], [1, 0]], [1, 1], [Change(upper={0: 0.3})], row_lower=[2, 0.1 + 0.2], upper=[1, 1]),
+        from_scipy([[1.0, 0], [0, 1]], [1, 1], [Change(upper={0: 1.0})], row_lower=[2, 0.1 + 0.2], upper=[9, 0.3]),
+        from_scipy([[1.0, 1, 0], [0, 0, 1]], [1, 1, 0], row_lower=[0.3, 2], row_upper=[0.3, 2],
+                   lower=[0.1, 0.2, 1], upper=[0.1, 0.2, 1]),
+    ],
+    ids=["beside_a_large_row", "empty_row", "bound", "bound_of_the_child", "bound_of_the_parent", "two_empty_rows"],
+)  # fmt: skip
+def test_a_rounding_error_hides_no_contradiction(problem):
+    solution = decided(problem)
+    assert solution.status.tolist() == [INFEASIBLE]
+    assert farkas_margin(problem, solution.y)[0] > PROOF_MARGIN
+
+
+def test_empty_rows_are_broken_beside_their_terms():
+    # 1e9 - 1e9 + 0.1 is off by more than the second row, which is the contradiction.
+    problem = from_scipy(
+        [[1e9, -1e9, 0.1, 0], [0, 0, 0, 1]], [0.0] * 4, row_lower=[0.1 + 1e-3, 2], row_upper=[INF, INF],
+        lower=[1, 1, 1, 2 - 1e-4], upper=[1, 1, 1, 2 - 1e-4],
+    )  # fmt: skip
+    solution = decided(problem)
+    assert solution.status.tolist() == [INFEASIBLE]
+    assert solution.y[:, 0].tolist() == [0, 1]
+
+
+def test_what_presolve_solves_is_held_to_the_callers_tolerances():
+    choice = np.random.default_rng(0)
+    entries, sides = choice.random(20) + 0.5, choice.random(20)
+    objective = 1e8 * choice.standard_normal(20)
+    objective[-1] -= objective @ (sides / entries) / (sides / entries)[-1]  # 0 at the point, but for rounding
+    problem = from_scipy(np.diag(entries), objective, row_lower=sides, row_upper=sides)
+    solution = decided(problem)
+    assert solution.status.tolist() == [OPTIMAL]
+    assert problem.judge(solution)["relative_kkt"] <= 1e-4
+    # Bounds that cross by too little for a proof: optimal or given up, with a point and its duals.
+    problem = from_scipy([[1.0], [1.0]], [1.0], row_lower=[1 + 1e-10, -INF], row_upper=[INF, 1])
+    assert decided(problem).status.tolist() == [OPTIMAL]
+    for limits in ({"tolerance": 1e-13}, {"single_tolerance": 1e-13}):
+        solution = solve(problem, **limits)
+        assert solution.status.tolist() == [LIMIT]
+        assert solution.x.tolist() == [[pytest.approx(1)]]
+        assert solution.dual_bound.tolist() == pytest.approx([1])
+
+
+def test_a_bound_that_is_too_large_for_a_number_stays_a_row():
+    problem = from_scipy([[1e-300, 0], [1, 1]], [1.0, 1], row_lower=[1e10, 1])
+    with np.errstate(all="ignore"):
+        assert Node(problem).rows.tolist() == [0, 1]
+    solution = solve(problem.children([0]), iteration_limit=400)
+    assert solution.status.tolist() == [LIMIT]
+    assert all(torch.isfinite(point).all() for point in (solution.x, solution.y))
+    fine = from_scipy([[1e-300, 0], [1, 1]], [1.0, 1], row_lower=[-INF, 1], row_upper=[1e-290, INF])
+    assert optimum(fine) == pytest.approx(1, rel=1e-3)
+
+
+def test_the_problems_memory_is_left_as_it_is():
+    starts, indices, values = (
+        torch.tensor([0, 3, 4]),
+        torch.tensor([2, 0, 1, 1]),
+        torch.tensor([3.0, 1.0, 2.0, 1.0]).double(),
+    )
+    problem = from_scipy([[1.0, 2, 3], [0, 1, 0]], [1, 1, 1], row_lower=[4, 1])
+    problem = dataclasses.replace(
+        problem, matrix=torch.sparse_csr_tensor(starts, indices, values, (2, 3), check_invariants=False)
+    )
+    assert Node(problem).rows.tolist() == [0]
+    assert problem.matrix.col_indices().tolist() == [2, 0, 1, 1]
+    assert problem.matrix.values().tolist() == [3, 1, 2, 1]
+
+
+def test_rows_that_rounds_do_not_reach_stay_rows(monkeypatch):
+    # x1 = 1, x2 = x1 + 1, and so on: each round finds one row.
+    problem = from_scipy(np.eye(6) - np.eye(6, k=-1), np.ones(6), row_lower=1, row_upper=1)
+    assert optimum(problem) == pytest.approx(21, rel=1e-12)
+    assert Node(problem).rows.size == 0
+    monkeypatch.setattr(presolve, "ROUNDS", 2)
+    monkeypatch.setattr(presolve, "WORK", 0)
+    node = Node(problem)
+    assert node.rows.tolist() == [2, 3, 4, 5]
+    assert node.columns.tolist() == [2, 3, 4, 5]
+    assert node.x[:2, 0].tolist() == [1, 2]
+    assert optimum(problem) == pytest.approx(21, rel=1e-3)
+
+
 def test_a_fixed_column_breaks_a_row():
     problem = from_scipy(
         [[1.0, 1]], [1, 1], [Change(), Change(upper={0: 5.0})], row_lower=4, lower=[1, 2], upper=[1, 2]
@@ -152,7 +253,17 @@ def reducible(draw):
             Change(lower={j: value}), Change(upper={j: value}), Change(lower={j: x[j]}, upper={j: x[j]}),
             Change(objective={j: value}), Change(row_lower={i: -INF}, row_upper={i: value}),
         ])))  # fmt: skip
-    return from_scipy(matrix, objective, changes, row_lower=row_lower, row_upper=row_upper, lower=lower, upper=upper)
+    unit = draw(st.sampled_from([1.0, 0.1]))  # sums, products and quotients of tenths are not exact
+    sizes = {"row_lower": unit * unit, "row_upper": unit * unit, "lower": unit, "upper": unit, "objective": unit}
+    changes = [
+        Change(
+            **{name: {k: size * value for k, value in getattr(change, name).items()} for name, size in sizes.items()}
+        )
+        for change in changes
+    ]
+    sides = {"row_lower": row_lower, "row_upper": row_upper, "lower": lower, "upper": upper}
+    sides = {name: sizes[name] * side for name, side in sides.items()}
+    return from_scipy(unit * matrix, unit * objective, changes, **sides)
 
 
 @settings(max_examples=150, deadline=None)
@@ -160,6 +271,7 @@ def reducible(draw):
 def test_solutions_are_those_of_the_whole_problem(problem):
     solution, exact = solve(problem, tolerance=1e-6, iteration_limit=4000), simplex.solve(problem)
     ended = solution.status != LIMIT
+    assert ended[np.setdiff1d(np.arange(len(ended)), Node(problem).left)].all()  # where nothing needs iterations
     assert solution.status[ended].equal(exact.status[ended])
     some = problem.children(ended)
     if ended.any():

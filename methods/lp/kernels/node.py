@@ -23,7 +23,6 @@ from breakeven.problems.lp import (
     safe_dual_bound,
 )  # fmt: skip
 
-EXACT = 1e-9  # the relative KKT error of a point in closed form
 WORTH = 100.0  # times the tolerance: what violations may be worth at the prices of the point, beside its objectives
 NOTHING = 1e-6  # of a direction's largest entry, in scaled units
 SIDES = (
@@ -37,6 +36,7 @@ class Node:
 
     Attributes:
         left: (c,) the children that need iterations.
+        without_rows: (c,) the children of which presolve leaves nothing: `end_without_rows`.
         presolved: `Presolved`.
         scaled: `Scaled`, the rows and columns that are left.
         constant: (c,) what the columns that are not left add to the objective.
@@ -51,8 +51,9 @@ class Node:
         self.matrix = scipy.sparse.csr_array(
             (_float64(matrix.values()), matrix.col_indices().numpy(), matrix.crow_indices().numpy()), shape=matrix.shape
         )
-        if not self.matrix.data.all():
-            self.matrix = self.matrix.copy()  # until here it shares the problem's memory
+        if not (self.matrix.has_canonical_format and self.matrix.data.all()):
+            self.matrix = self.matrix.copy()  # until here it shares the problem's memory, which SciPy sorts where it is
+            self.matrix.sum_duplicates()
             self.matrix.eliminate_zeros()
         self.transposed, self.size = self.matrix.T.tocsr(), abs(self.matrix)
         self.variable = problem.branch_variable.numpy()
@@ -75,10 +76,9 @@ class Node:
         self.primal_size = 1 + norm_of_sides(self.row_lower, self.row_upper)
         self.dual_size = 1 + np.linalg.norm(self.objective, axis=0)
         self._closed_form()
-        self.left = np.flatnonzero(self.status == LIMIT)
-        if self.left.size and not self.rows.size:
-            self._end_without_rows()
-        elif self.left.size:
+        open_, nothing = np.flatnonzero(self.status == LIMIT), np.zeros(0, np.int64)
+        self.left, self.without_rows = (open_, nothing) if self.rows.size else (nothing, open_)
+        if self.left.size:
             gone = np.setdiff1d(np.arange(columns), self.columns)
             self.constant = (_of(self.objective, self.left)[gone] * self.x[np.ix_(gone, self.left)]).sum(axis=0)
             boxes, moved = self.presolved.boxes, self.presolved.activity[:, None]
@@ -90,11 +90,12 @@ class Node:
 
     def _closed_form(self) -> None:
         """What contradicts itself, and the best values of columns that have no row left."""
-        broken, y = self.presolved.contradictions()
-        if broken.size:
-            y = self._rounded(y)
-            proven = farkas_margin(self.problem.children(broken), torch.from_numpy(y)).numpy() > PROOF_MARGIN
-            self.y[:, broken[proven]], self.status[broken[proven]] = y[:, proven], INFEASIBLE
+        for broken, y in self.presolved.contradictions():
+            new = self.status[broken] == LIMIT
+            if new.any():
+                broken, y = broken[new], self._rounded(y[:, new])
+                proven = farkas_margin(self.problem.children(broken), torch.from_numpy(y)).numpy() > PROOF_MARGIN
+                self.y[:, broken[proven]], self.status[broken[proven]] = y[:, proven], INFEASIBLE
         boxes, fixed, open_ = self.presolved.boxes, self.presolved.fixed, self.status == LIMIT
         self.x[np.ix_(fixed, open_)] = self.presolved.value[fixed, None]
         for j in np.setdiff1d(np.flatnonzero(~fixed), self.columns):
@@ -109,13 +110,14 @@ class Node:
             self.x[j, endless] = -np.sign(np.broadcast_to(cost, mine.shape)[endless])
             self.status[endless] = UNBOUNDED
 
-    def _end_without_rows(self) -> None:
-        """Children of which nothing is left are optimal, up to rounding; or a contradiction is as small as a rounding error."""
-        chosen, self.left = self.left, self.left[:0]
-        y = self.presolved.duals(np.zeros((0, chosen.size)), _of(self.objective, chosen), chosen)
-        x, error, *_ = self._errors(chosen, self.x[:, chosen], y)
-        good = error <= EXACT
-        self._record(chosen[good], x[:, good], y[:, good], OPTIMAL)
+    def end_without_rows(self, tolerance: float, single: float) -> None:
+        """Record the points in closed form of children of which nothing is left; as optimal where `accept` would."""
+        chosen = self.without_rows
+        if chosen.size:
+            x, y = self.x[:, chosen], np.zeros((0, chosen.size))
+            y = self.presolved.duals(y, _of(self.objective, chosen), chosen)
+            self._record(chosen, np.clip(x, *self._box(chosen)), y, LIMIT)
+            self._accepted(chosen, x, y, tolerance, single)
 
     def start(self, x=None, y=None) -> tuple[np.ndarray, ...]:
         """What `Packed` takes after the LP: of every child that is left a point, scaled, its variable and bounds, its weight.
@@ -145,6 +147,12 @@ class Node:
             return np.zeros(0, np.bool_)
         chosen = self.left[children]
         x, y = self._whole(x, y, self.x[:, chosen], chosen, _of(self.objective, chosen))
+        return self._accepted(chosen, x, y, tolerance, single)
+
+    def _accepted(
+        self, chosen: np.ndarray, x: np.ndarray, y: np.ndarray, tolerance: float, single: float
+    ) -> np.ndarray:
+        """`accept` for points in the problem's units and children by their numbers."""
         x, error, worth, violation, unpriced = self._errors(chosen, x, y)
         good = (error <= tolerance) & (worth <= WORTH * tolerance)
         if good.any() and single < math.inf:
@@ -158,9 +166,10 @@ class Node:
         return good
 
     def give_up(self, children: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
-        """Keep scaled points of children that end without an optimum."""
+        """Keep scaled points of children that end without an optimum; 0 for what has overflowed."""
         chosen = self.left[children]
         x, y = self._whole(x, y, self.x[:, chosen], chosen, _of(self.objective, chosen))
+        x, y = (np.where(np.isfinite(point), point, 0.0) for point in (x, y))
         self._record(chosen, np.clip(x, *self._box(chosen)), y, LIMIT)
 
     def reach(self, children: np.ndarray, x: np.ndarray, y: np.ndarray, level: np.ndarray) -> np.ndarray:

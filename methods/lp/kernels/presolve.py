@@ -8,9 +8,13 @@ them; float64, in the problem's units.
 """
 
 import typing
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse
+
+ROUNDS, WORK = 50, 20_000_000
+"""Rounds read the matrix, and may find one row only: there are so many, or so many that they read ``WORK`` entries."""
 
 
 class Round(typing.NamedTuple):
@@ -37,47 +41,66 @@ class Presolved:
 
     Attributes:
         rows, columns: the numbers of those that are left.
-        boxes: with the bounds that rows are. Where these cross, one point that breaks as little as possible of its own bounds.
+        boxes: with the bounds that rows are. Where these cross, one point within the variable's own bounds.
         fixed: (n,) bool, columns that have one value in all children; value: (n,), that value, else 0.
         activity: (m,), what fixed columns add to each row.
     """
 
     def __init__(self, matrix: scipy.sparse.csr_array, own: Boxes, row_lower, row_upper, among: np.ndarray):
         """Row sides are (m, 1) or (m, B); ``among`` (B,) tells the children that count."""
-        columns = matrix.shape[1]
+        rows, columns = matrix.shape
         self._own, self._among, self._sides = own, among, (row_lower, row_upper)
         self._limits = np.full(columns, -np.inf), np.full(columns, np.inf)  # the tightest bounds that are rows
         self._sources = np.full(columns, -1), np.full(columns, -1)  # these rows
+        self._entries = np.ones(rows)  # of the columns that they bound
         self._rounds: list[Round] = []
+        self._size = abs(matrix)
         shared = np.logical_and(*((side == side[:, :1]).all(axis=1) for side in (row_lower, row_upper)))
         transposed, pattern = matrix.T.tocsr(), scipy.sparse.csr_array(matrix != 0, dtype=np.float64)
         open_ = np.isfinite(row_lower).any(axis=1) | np.isfinite(row_upper).any(axis=1)  # no other row says anything
-        while True:
-            self.boxes = self._tightened()
-            low, high = self._widest()
-            self.fixed = low == high
-            self.value = np.where(self.fixed, low, 0.0)
-            self.activity = matrix @ self.value
-            left = pattern @ ~self.fixed
-            single = np.flatnonzero(open_ & shared & (left == 1))
-            if not single.size:
+        self._fix(matrix)
+        for _ in range(max(ROUNDS, WORK // max(matrix.data.size, 1))):
+            found = self._bounds(matrix, transposed, np.flatnonzero(open_ & shared & (pattern @ ~self.fixed == 1)))
+            if not found.rows.size:
                 break
-            part = matrix[single]
-            alone = ~self.fixed[part.indices]
-            found = Round(single, part.indices[alone], part.data[alone], transposed[part.indices[alone]])
             self._tighten(found)
             self._rounds.append(found)
-            open_[single] = False
+            open_[found.rows] = False
+            self._fix(matrix)
+        left = pattern @ ~self.fixed
         self._empty = np.flatnonzero(open_ & (left == 0))
         self.rows = np.flatnonzero(open_ & (left > 0))
         self.columns = np.flatnonzero((pattern[self.rows].sum(axis=0) > 0) & ~self.fixed)
 
+    def _fix(self, matrix: scipy.sparse.csr_array) -> None:
+        """See which columns have one value."""
+        self.boxes = self._tightened()
+        low, high = self._widest()
+        self.fixed = (low == high) & np.isfinite(low)
+        self.value = np.where(self.fixed, low, 0.0)
+        self.activity = matrix @ self.value
+
+    def _bounds(self, matrix: scipy.sparse.csr_array, transposed: scipy.sparse.csr_array, single: np.ndarray) -> Round:
+        """Rows of one entry, without those whose bound is too large for a number."""
+        part = matrix[single]
+        alone = ~self.fixed[part.indices]
+        columns, entries = part.indices[alone], part.data[alone]
+        good = np.ones(single.size, np.bool_)
+        for side in self._sides:
+            good &= np.isfinite(self._limit(side, single, entries)) | np.isinf(side[single, 0])
+        return Round(single[good], columns[good], entries[good], transposed[columns[good]])
+
+    def _limit(self, side: np.ndarray, rows: np.ndarray, entries: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return (side[rows, 0] - self.activity[rows]) / entries
+
     def _tighten(self, found: Round) -> None:
-        sides = [(side[found.rows, 0] - self.activity[found.rows]) / found.entries for side in self._sides]
+        sides = [self._limit(side, found.rows, found.entries) for side in self._sides]
         turned = found.entries < 0
-        for k, sign in ((0, 1.0), (1, -1.0)):
-            limit, source = self._limits[k], self._sources[k]
-            new = np.where(turned, sides[1 - k], sides[k])
+        self._entries[found.rows] = found.entries
+        for side, sign in ((0, 1.0), (1, -1.0)):
+            limit, source = self._limits[side], self._sources[side]
+            new = np.where(turned, sides[1 - side], sides[side])
             tighter = np.flatnonzero(sign * new > sign * limit[found.columns])
             tighter = tighter[np.argsort(sign * new[tighter], kind="stable")]  # of several rows the tightest comes last
             limit[found.columns[tighter]], source[found.columns[tighter]] = new[tighter], found.rows[tighter]
@@ -117,59 +140,66 @@ class Presolved:
         for rows, columns, entries, transposed in reversed(self._rounds):
             reduced = objective[columns] - transposed @ y
             # A row that is no source of its column's bounds keeps what it has, as in `contradictions`.
-            for k, part in ((0, np.maximum(reduced, 0.0)), (1, np.minimum(reduced, 0.0))):
-                mine = (self._sources[k][columns] == rows)[:, None] & self._binds(k, columns, children)
+            for side, part in ((0, np.maximum(reduced, 0.0)), (1, np.minimum(reduced, 0.0))):
+                mine = (self._sources[side][columns] == rows)[:, None] & self._binds(side, columns[:, None], children)
                 y[rows] += np.where(mine, part, 0.0) / entries[:, None]
         return y
 
-    def _binds(self, k: int, columns: np.ndarray, children: np.ndarray) -> np.ndarray:
-        """(k, c): whether the lower (0) or upper (1) bound of a column is a row's."""
-        own, limit = self._own, self._limits[k][columns][:, None]
-        side = np.repeat((own.lower, own.upper)[k][columns][:, None], children.size, axis=1)
-        branch = (own.branch_lower, own.branch_upper)[k][children]
-        side = np.where(own.variable[children] == columns[:, None], branch, side)
-        return limit > side if k == 0 else limit < side
+    def _binds(self, side: int, columns: np.ndarray, children: np.ndarray) -> np.ndarray:
+        """Whether the lower (0) or upper (1) bound of a column in a child is a row's; both are numbers, and broadcast."""
+        own = self._own
+        branch, parent = ((own.branch_lower, own.lower), (own.branch_upper, own.upper))[side]
+        bound = np.where(own.variable[children] == columns, branch[children], parent[columns])
+        limit = self._limits[side][columns]
+        return limit > bound if side == 0 else limit < bound
 
-    def contradictions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Children (c,) in which bounds cross that are rows, or whose empty rows are broken; and duals (m, c) that say so.
+    def contradictions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Children (c,) in which an empty row is broken, or bounds cross that are rows; and duals (m, c) that say so.
 
-        It may be a rounding error that they tell; only a proof that holds says more.
+        Yields the worst row of each child, then the bounds that cross the most. It may be a rounding error that one of them
+        tells, beside which the other is a proof; only a proof that holds says more.
         """
-        broken = self._broken()
-        own, (least, most) = self._own, self._limits
-        crossing = np.flatnonzero(np.maximum(own.lower, least) > np.minimum(own.upper, most))
-        branch = own.branch_lower, own.branch_upper
-        crosses = np.maximum(branch[0], least[own.variable]) > np.minimum(branch[1], most[own.variable])
-        if not (broken.any() or crossing.size or crosses.any()):
-            return np.zeros(0, np.int64), np.zeros((self.activity.size, 0))
-        children, starts = [], []
-        for child in np.flatnonzero(self._among):
-            y, column = np.zeros(self.activity.size), broken[:, child if broken.shape[1] > 1 else 0]
-            others = crossing[crossing != own.variable[child]]
-            j = own.variable[child] if crosses[child] else others[0] if others.size else -1
-            if column.any():
-                row = np.abs(column).argmax()
-                y[self._empty[row]] = np.sign(column[row])
-            elif j >= 0:
-                self._add_crossing(y, j, child)
-            else:
-                continue
-            children.append(child)
-            starts.append(y)
-        children = np.array(children, np.int64)
-        start = np.array(starts).T if starts else np.zeros((self.activity.size, 0))
-        return children, self._completed(start, np.zeros((own.lower.size, 1)), children)
+        for children, y in (self._broken_rows(), self._crossing_bounds()):
+            yield children, self._completed(y, np.zeros((self.fixed.size, 1)), children)
 
-    def _broken(self) -> np.ndarray:
-        """(k, 1) or (k, B): by how much the activity of empty rows is below (above 0) or above their sides, beside its size."""
+    def _broken_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        # By how much the activity of empty rows is below (above 0) or above their sides, beside its terms: (k, 1) or (k, B).
         lower, upper = (side[self._empty] - self.activity[self._empty, None] for side in self._sides)
-        return (np.maximum(lower, 0.0) + np.minimum(upper, 0.0)) / (1 + np.abs(self.activity[self._empty, None]))
+        terms = (self._size @ np.abs(self.value))[self._empty, None]
+        broken = (np.maximum(lower, 0.0) + np.minimum(upper, 0.0)) / (1 + terms)
+        broken = np.broadcast_to(broken, (self._empty.size, self._among.size))
+        children = np.flatnonzero(self._among & (broken != 0).any(axis=0))
+        y, each = np.zeros((self.activity.size, children.size)), np.arange(children.size)
+        if children.size:
+            worst = np.abs(broken[:, children]).argmax(axis=0)
+            y[self._empty[worst], each] = np.sign(broken[worst, children])
+        return children, y
 
-    def _add_crossing(self, y: np.ndarray, j: int, child: int) -> None:
-        """Price 1 on the lower bound of column j, and -1 on its upper one, where these are rows."""
-        one = np.array([j])
-        for k, sign in ((0, 1.0), (1, -1.0)):
-            if self._binds(k, one, np.array([child]))[0, 0]:
-                for found in self._rounds:
-                    here = found.rows == self._sources[k][j]
-                    y[found.rows[here]] = sign / found.entries[here]
+    def _crossing_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        own, variable, (least, most) = self._own, self._own.variable, self._limits
+        gap = _gap(np.maximum(own.lower, least), np.minimum(own.upper, most))
+        branch = np.maximum(own.branch_lower, least[variable]), np.minimum(own.branch_upper, most[variable])
+        own_gap = _gap(*branch)
+        first = gap.argmax()
+        others = gap.copy()
+        others[first] = 0.0
+        second = others.argmax()  # where a child branches on the first, its bounds are others
+        column = np.where(variable == first, second, first)
+        other_gap = np.where(variable == first, others[second], gap[first])
+        column = np.where(own_gap >= other_gap, variable, column)
+        children = np.flatnonzero(self._among & (np.maximum(own_gap, other_gap) > 0))
+        column, y = column[children], np.zeros((self.activity.size, children.size))
+        for side, price in ((0, 1.0), (1, -1.0)):  # of the bound, where it is a row
+            each = np.flatnonzero(self._binds(side, column, children))
+            source = self._sources[side][column[each]]
+            y[source, each] += price / self._entries[source]
+        return children, y
+
+
+def _gap(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """By how much bounds cross, beside their size; 0 where they do not."""
+    gap = np.zeros(low.shape)
+    crossing = np.flatnonzero(low > high)
+    low, high = low[crossing] / 2, high[crossing] / 2  # so that nothing overflows
+    gap[crossing] = (low - high) / (1 + np.abs(low) + np.abs(high))
+    return gap
