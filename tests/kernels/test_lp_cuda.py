@@ -10,13 +10,11 @@ import types
 
 import numpy as np
 import pytest
-import torch
 from cuda import core
 from kernels import lp_reference as reference
 from numba import cuda
 
 from breakeven.methods.lp.kernels import cuda as kernels
-from breakeven.methods.lp.kernels.layout import Lanes, ScaledLP
 
 HERE = pathlib.Path(__file__).parent
 
@@ -85,44 +83,26 @@ def test_kernels_compile_for_hopper_without_spills(kernel, own, monkeypatch):
     assert registers <= 64  # beyond, a multiprocessor could not hold half of its threads
 
 
-def by_torch(part):
-    return torch.from_numpy(part).cuda()
-
-
 @pytest.mark.filterwarnings("ignore:Grid size")
 @pytest.mark.skipif(not cuda.is_available(), reason="needs an NVIDIA GPU")
-@pytest.mark.parametrize("to_device", [cuda.to_device, by_torch])
 @pytest.mark.parametrize(("rows", "columns", "blocks", "width"), [(5, 7, 2, 4), (300, 200, 3, 33), (40, 600, 1, 256)])
-def test_a_device_computes_what_the_reference_does(to_device, rows, columns, blocks, width):
-    if to_device is by_torch and not torch.cuda.is_available():
-        pytest.skip("this torch has no CUDA")
+def test_a_device_computes_what_the_reference_does(rows, columns, blocks, width):
     lp, lanes = reference.problem(rows, columns, blocks, width, seed=rows)
-    device_lp = ScaledLP(*map(to_device, lp[:-1]), step=lp.step)
-    device_lanes = Lanes(*map(to_device, lanes))
-    kernels.iterate(device_lp, device_lanes, 5)
-    found = Lanes(*(array.cpu().numpy() if to_device is by_torch else array.copy_to_host() for array in device_lanes))
+    device_lanes = kernels.uploaded(lanes)
+    kernels.iterate(kernels.uploaded(lp), device_lanes, 5)
+    found = kernels.downloaded(device_lanes)
     for b, w in np.ndindex(lanes.weight.shape):
         column = reference.column(lp, lanes, b, w)
         reference.assert_state(found, b, w, reference.iterate(column, 5))
 
 
-@pytest.mark.filterwarnings("ignore:Grid size")
-@pytest.mark.skipif(
-    not (cuda.is_available() and torch.cuda.is_available()), reason="needs an NVIDIA GPU and torch for it"
-)
-def test_tensors_are_used_on_the_current_stream():
-    """What is queued there before is seen, though it takes a while; and iterating returns before it is done."""
-    lp, lanes = reference.problem(5, 7, 2, 4, seed=0)
-    device_lp, device_lanes = ScaledLP(*map(by_torch, lp[:-1]), step=lp.step), Lanes(*map(by_torch, lanes))
-    kernels.iterate(device_lp, device_lanes, 0)  # compiles
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        torch.cuda._sleep(10**9)
-        device_lanes.y.zero_()
-        kernels.iterate(device_lp, device_lanes, 1)
-        assert not stream.query()
-    torch.cuda.synchronize()
-    lanes.y[:] = 0
-    for b, w in np.ndindex(lanes.weight.shape):
-        expected = reference.iterate(reference.column(lp, lanes, b, w), 1)
-        reference.assert_near(device_lanes.y[b, :, w].cpu().numpy(), expected.y, "y")
+def test_no_grid_has_more_blocks_than_a_device_takes():
+    """Blocks of lanes lie along z, of which a grid may have 65,535; along x a grid may have 2**31 - 1."""
+    for rows, columns in [(5, 7), (5000, 7000)]:
+        for children in [1, 31, 65_535, 65_536, 1_000_000]:
+            width = kernels.lanes_per_block(rows, columns, children)
+            x, y, z = kernels._grid(-(-children // width), max(rows, columns), width)[0]
+            assert x < 2**31
+            assert max(y, z) <= 65_535
+    assert kernels.lanes_per_block(5, 7, 65_535) == 1
+    assert kernels.lanes_per_block(5, 7, 65_536) == 32

@@ -20,15 +20,15 @@ Checked in the simulator and compiled for compute capability 9.0; not measured o
 import types
 
 import numpy as np
-import torch
 from numba import cuda, float64
 
 from breakeven.methods.lp.kernels import formulas
-from breakeven.methods.lp.kernels.layout import Lanes, Measures, Rays, ScaledLP
+from breakeven.methods.lp.kernels.layout import Measures, Rays, ScaledLP
 from breakeven.methods.lp.kernels.simd import choose
 
 THREADS = 256  # to a block of threads
 WARP = 32
+ALONG = 65_535  # blocks of a grid along y or z, at most
 STRIPES = 64  # blocks of threads to each block of lanes, at most, where sums over all rows are wanted
 SHARED = 40_960  # bytes of shared memory that the iterates of one small LP may take
 ADD, MOST = 0, 1  # how numbers of many rows become one
@@ -54,20 +54,18 @@ _outside = _device(formulas.outside)
 def iterate(lp, lanes, iterations: int) -> None:
     """Take every lane through so many iterations, in place; returns before the device has done them.
 
-    The arrays are on the current device: tensors of torch, of which the current stream is used, or arrays of Numba. At most
-    65,535 blocks of lanes.
+    The arrays are Numba's, on the current device and its default stream. At most 65,535 blocks of lanes.
     """
-    stream, lp, lanes = _views(lp, lanes)
     blocks, columns, width = lanes.x_reflected.shape
     rows = lanes.y.shape[1]
     if width == 1 and _bytes(rows, columns) <= SHARED:
-        iterate_small[blocks, SMALL_THREADS, stream, _bytes(rows, columns)](
+        iterate_small[blocks, SMALL_THREADS, 0, _bytes(rows, columns)](
             *_columns_of(lp), *_rows_of(lp), lp.step, lanes.x_reflected, lanes.x_anchor, lanes.y, lanes.y_anchor,
             lanes.weight, lanes.inner, iterations, lanes.variable, lanes.lower, lanes.upper,
         )  # fmt: skip
     else:
-        primal = primal_pass[*_grid(blocks, columns, width), stream]
-        dual = dual_pass[*_grid(blocks, rows, width), stream]
+        primal = primal_pass[*_grid(blocks, columns, width)]
+        dual = dual_pass[*_grid(blocks, rows, width)]
         for taken in range(iterations):
             primal(
                 *_columns_of(lp), lp.step, lanes.x_reflected, lanes.x_anchor, lanes.y, lanes.weight, lanes.inner, taken,
@@ -76,23 +74,22 @@ def iterate(lp, lanes, iterations: int) -> None:
             dual(
                 *_rows_of(lp), lp.step, lanes.x_reflected, lanes.y, lanes.y_anchor, lanes.weight, lanes.inner, taken
             )  # fmt: skip
-    _count[*_grid(blocks, 1, width), stream](lanes.inner, iterations)
+    _count[*_grid(blocks, 1, width)](lanes.inner, iterations)
 
 
 def measure(lp, lanes) -> Measures:
     """Take every lane through one iteration, keep its points, and measure them; on the host."""
-    stream, lp, lanes = _views(lp, lanes)
     (blocks, columns, width), rows = lanes.x_point.shape, lanes.y.shape[1]
-    primal, dual = _parts(6, blocks, columns, width), _parts(6, blocks, rows, width)
-    measure_primal[*_striped(blocks, columns, width), stream](
+    primal, dual = _parts(5, blocks, columns, width), _parts(5, blocks, rows, width)
+    measure_primal[*_striped(blocks, columns, width)](
         *_columns_of(lp), lp.step, lanes.x_reflected, lanes.x_anchor, lanes.x_point, lanes.y, lanes.weight, lanes.inner,
         lanes.variable, lanes.lower, lanes.upper, lanes.branched, primal,
     )  # fmt: skip
-    measure_dual[*_striped(blocks, rows, width), stream](
+    measure_dual[*_striped(blocks, rows, width)](
         *_rows_of(lp), lp.row_unit, lp.step, lanes.x_reflected, lanes.x_point, lanes.y, lanes.y_anchor, lanes.y_point,
         lanes.weight, lanes.inner, dual,
     )  # fmt: skip
-    measure_reduced[*_striped(blocks, columns, width), stream](
+    measure_reduced[*_striped(blocks, columns, width)](
         *_columns_of(lp),
         lp.column_unit,
         lanes.y_point,
@@ -102,9 +99,9 @@ def measure(lp, lanes) -> Measures:
         lanes.branched,
         primal,
     )
-    _count[*_grid(blocks, 1, width), stream](lanes.inner, 1)
-    x_step, x_moved, primal_value, dual_residual, box_value, _ = _combined(primal, (ADD,) * 6, stream)
-    y_step, cross, y_moved, primal_residual, row_value, _ = _combined(dual, (ADD,) * 6, stream)
+    _count[*_grid(blocks, 1, width)](lanes.inner, 1)
+    x_step, x_moved, primal_value, dual_residual, box_value = _combined(primal, (ADD,) * 5)
+    y_step, cross, y_moved, primal_residual, row_value = _combined(dual, (ADD,) * 5)
     weight = on_host(lanes.weight)
     error = weight * x_step + y_step / weight + 4.0 * lp.step * cross
     return Measures(primal_residual, dual_residual, primal_value, row_value + box_value, error, x_moved, y_moved)
@@ -112,18 +109,17 @@ def measure(lp, lanes) -> Measures:
 
 def rays(lp, lanes) -> Rays:
     """Look at the way from each lane's anchors to its points, which `measure` has left, as a proof and as a ray; on the host."""
-    stream, lp, lanes = _views(lp, lanes)
     (blocks, columns, width), rows = lanes.x_point.shape, lanes.y.shape[1]
     x_ray, y_ray = cuda.device_array((blocks, columns, width)), cuda.device_array((blocks, rows, width))
-    of_x, of_y = _parts(6, blocks, columns, width), _parts(6, blocks, rows, width)
-    dual_ray[*_striped(blocks, rows, width), stream](*_rows_of(lp), lanes.y_point, lanes.y_anchor, y_ray, of_y)
-    primal_ray[*_striped(blocks, columns, width), stream](
+    of_x, of_y = _parts(6, blocks, columns, width), _parts(4, blocks, rows, width)
+    dual_ray[*_striped(blocks, rows, width)](*_rows_of(lp), lanes.y_point, lanes.y_anchor, y_ray, of_y)
+    primal_ray[*_striped(blocks, columns, width)](
         *_columns_of(lp), lanes.x_point, lanes.x_anchor, y_ray, lanes.variable, lanes.lower, lanes.upper, lanes.branched,
         x_ray, of_x,
     )  # fmt: skip
-    stopped_ray[*_striped(blocks, rows, width), stream](*_rows_of(lp), x_ray, of_y)
-    box, box_size, descent, descent_size, proof_error, x_largest = _combined(of_x, (ADD,) * 4 + (MOST,) * 2, stream)
-    row, row_size, y_largest, descent_error, _, _ = _combined(of_y, (ADD,) * 2 + (MOST,) * 4, stream)
+    stopped_ray[*_striped(blocks, rows, width)](*_rows_of(lp), x_ray, of_y)
+    box, box_size, descent, descent_size, proof_error, x_largest = _combined(of_x, (ADD,) * 4 + (MOST,) * 2)
+    row, row_size, y_largest, descent_error = _combined(of_y, (ADD,) * 2 + (MOST,) * 2)
     return Rays(
         row + box, row_size + box_size, proof_error, y_largest, descent, descent_size, descent_error, x_largest
     )  # fmt: skip
@@ -131,15 +127,12 @@ def rays(lp, lanes) -> Rays:
 
 def restart(lanes, where, weight) -> None:
     """Let the lanes where ``where`` (K, W) is 1 go on from their points, with the weights ``weight`` (K, W), both on the host."""
-    stream, _, lanes = _views(None, lanes)
     blocks, columns, width = lanes.x_point.shape
     rows = max(columns, lanes.y.shape[1])
     where = cuda.to_device(np.ascontiguousarray(where, dtype=np.float64))
     lanes.weight.copy_to_device(np.ascontiguousarray(weight))
-    _restart[*_grid(blocks, rows, width), stream](
-        lanes.x_anchor, lanes.x_point, lanes.y, lanes.y_anchor, lanes.y_point, where
-    )
-    _restart_count[*_grid(blocks, 1, width), stream](lanes.inner, where)
+    _restart[*_grid(blocks, rows, width)](lanes.x_anchor, lanes.x_point, lanes.y, lanes.y_anchor, lanes.y_point, where)
+    _restart_count[*_grid(blocks, 1, width)](lanes.inner, where)
 
 
 def uploaded(arrays):
@@ -155,7 +148,7 @@ def columns_of(state, block, lane) -> np.ndarray:
     """(r, c) on the host: the c columns of a state (K, r, W) in those lanes, which alone leave the device."""
     out = cuda.device_array((block.size, state.shape[1]))
     if block.size:
-        grid = (-(-state.shape[1] // THREADS), block.size)
+        grid = (block.size, -(-state.shape[1] // THREADS))
         places = (cuda.to_device(np.ascontiguousarray(place)) for place in (block, lane))
         _gather[grid, THREADS](state, *places, out)
     return out.copy_to_host().T
@@ -167,8 +160,9 @@ def on_host(values) -> np.ndarray:
 
 
 def lanes_per_block(rows: int, columns: int, children: int) -> int:
-    """A warp of lanes to a block; one where a block of threads has room for all iterates of an LP."""
-    return 1 if _bytes(rows, columns) <= SHARED else min(WARP, 1 << (children - 1).bit_length())
+    """A warp of lanes to a block; one where a block of threads has room for all iterates of an LP, and a grid for all blocks."""
+    small = _bytes(rows, columns) <= SHARED and children <= ALONG
+    return 1 if small else min(WARP, 1 << (children - 1).bit_length())
 
 
 def _bytes(rows: int, columns: int) -> int:
@@ -184,11 +178,6 @@ def _rows_of(lp: ScaledLP):
     return lp.row_starts, lp.row_indices, lp.row_values, lp.row_lower, lp.row_upper
 
 
-def _views(lp, lanes):
-    stream = _stream(lanes.y)
-    return stream, lp and ScaledLP(*map(_view, lp)), Lanes(*map(_view, lanes))
-
-
 def _parts(measures: int, blocks: int, rows: int, width: int):
     """Room for what each block of threads finds: (measures, stripes, K, W)."""
     (stripes, _, _), _ = _striped(blocks, rows, width)
@@ -201,11 +190,11 @@ def _striped(blocks: int, rows: int, width: int):
     return (min(down, STRIPES), across, blocks), (threads[0], THREADS // threads[0], 1)
 
 
-def _combined(parts, how: tuple[int, ...], stream) -> list[np.ndarray]:
+def _combined(parts, how: tuple[int, ...]) -> list[np.ndarray]:
     """Each measure of all stripes, (K, W), on the host."""
     measures, _, blocks, width = parts.shape
     out = cuda.device_array((measures, blocks, width))
-    _combine[*_grid(blocks, measures, width), stream](parts, cuda.to_device(np.array(how)), out)
+    _combine[*_grid(blocks, measures, width)](parts, cuda.to_device(np.array(how)), out)
     return list(out.copy_to_host())
 
 
@@ -217,17 +206,6 @@ def _grid(blocks: int, rows: int, width: int) -> tuple[tuple[int, int, int], tup
     across = min(width, WARP)
     down = THREADS // across
     return (-(-rows // down), -(-width // across), blocks), (across, down, 1)
-
-
-def _view(array):
-    """A tensor as an array of Numba's, once for all launches."""
-    return cuda.as_cuda_array(array) if isinstance(array, torch.Tensor) else array
-
-
-def _stream(array):
-    if isinstance(array, torch.Tensor):
-        return cuda.external_stream(torch.cuda.current_stream(array.device).cuda_stream)
-    return 0  # the default stream
 
 
 @cuda.jit(device=True)
@@ -569,6 +547,6 @@ def _restart_count(inner, where):
 
 @cuda.jit
 def _gather(state, block, lane, out):
-    row, k = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x, cuda.blockIdx.y
+    row, k = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x, cuda.blockIdx.x
     if row < out.shape[1]:
         out[k, row] = state[block[k], row, lane[k]]

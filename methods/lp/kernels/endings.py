@@ -67,7 +67,7 @@ def decided(node: Node, batch: Packed, measures: Measures, limits: Limits, where
     if limits.score_gap > 0:
         allowed = limits.score_gap * node.gain()
         level = np.where(np.abs(primal_value - dual_value) <= allowed, np.minimum(level, dual_value - allowed), level)
-    decided = where & (dual_value >= level) & (batch.progress.wait <= done)
-    batch.progress.wait[decided] = WAIT * done
-    decided[decided] = node.reach(batch.child[decided], *batch.points(decided), level[decided])
-    return decided
+    ended = where & (dual_value >= level) & (batch.progress.wait <= done)
+    batch.progress.wait[ended] = WAIT * done
+    ended[ended] = node.reach(batch.child[ended], *batch.points(ended), level[ended])
+    return ended
