@@ -211,6 +211,16 @@ def test_unbounded_is_told_from_infeasible():
     assert solve(from_scipy(matrix, [0, 0, -1], **sides, **bad)).status.tolist() == [INFEASIBLE]
 
 
+def test_whether_an_unbounded_child_has_a_point_is_held_to_single_tolerance():
+    # z has a ray, along w = 0; but x + y is at least 1 and at most 0.997, which no point tells at 1e-2.
+    problem = from_scipy(
+        [[1.0, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, -1]], [0, 0, -1, 0],
+        row_lower=[1, -INF, 0], row_upper=[INF, 0.997, INF], upper=[1, 1, INF, INF],
+    )  # fmt: skip
+    assert solve(problem, tolerance=1e-2, single_tolerance=1e-4).status.tolist() == [INFEASIBLE]
+    assert solve(problem, tolerance=1e-2).status.tolist() == [UNBOUNDED]  # what is asked for, and no more
+
+
 def test_a_row_without_sides_is_left_out():
     problem = from_scipy([[1.0, 1], [1e9, 3]], [1, 1], row_lower=[1, -INF])
     assert Node(problem).rows.tolist() == [0]
