@@ -4,9 +4,11 @@ import os
 import pathlib
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
+
+from breakeven import check, devices, registry
 
 HONEST = '''
 import math
@@ -121,3 +123,22 @@ def on_path(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = os.environ.get("PYTHONPATH")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *([known] if known else [])]))
     assert str(folder) in sys.path
+
+
+def failed(findings: Iterable[check.Finding]) -> dict[str, str]:
+    """What failed of a contract check, and why."""
+    return {finding.name: finding.detail for finding in findings if finding.outcome == "failed"}
+
+
+def entries(role: str) -> list[registry.Entry]:
+    return [entry for entry in registry.entries() if entry.role == role]
+
+
+def assert_contract(entry: registry.Entry, device: str) -> None:
+    """Hold an installed adapter to the contract, where it and the device are there."""
+    if device != "cpu" and not devices.this_machine().gpus:
+        pytest.skip("this machine has no NVIDIA GPU")
+    listing = next(item for item in registry.catalogue() if item.entry == entry)
+    if listing.extra:
+        pytest.skip(listing.error)
+    assert failed(check.check(listing, device)) == {}

@@ -10,14 +10,6 @@ import pytest
 REFERENCE_CALLS = 50
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """With ``--dist loadgroup`` the tests of a file stay together, as their fixtures are its own; but for independent ones."""
-    for item in items:
-        if item.get_closest_marker("independent") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def one_cache_and_locks_of_its_own(tmp_path_factory):
     """What is described or compiled once serves all tests; pytest-xdist's workers do not wait for one another's devices."""

@@ -1,4 +1,4 @@
-"""Every known cheat is caught by the rule that names it, an honest adapter passes them all, and so does every adapter here."""
+"""Every known cheat is caught by the rule that names it, and an honest adapter passes them all."""
 
 import concurrent.futures
 import dataclasses
@@ -8,8 +8,9 @@ import types
 import adapters
 import pytest
 import torch
+from adapters import failed
 
-from breakeven import check, devices, registry
+from breakeven import check, registry
 from breakeven.check import ANEW, ANSWERS, CLOCKS, GLOBALS, IDLE, IMPORT, PLACE, PRECISE, READY, RIGHT, SAME, TAKES
 
 from breakeven.check import TIGHTER, UNCHANGED, WRITTEN  # isort: skip
@@ -235,10 +236,6 @@ def findings(tmp_path_factory) -> dict[str, list[check.Finding]]:
             return {item.entry.name: list(one) for item, one in zip(listings, found, strict=True)}
 
 
-def failed(findings: list[check.Finding]) -> dict[str, str]:
-    return {finding.name: finding.detail for finding in findings if finding.outcome == "failed"}
-
-
 def test_an_honest_adapter_passes_every_rule(findings):
     assert {finding.name: finding.outcome for finding in findings["honest"]} == dict.fromkeys(
         [rule for rule in check.RULES if rule != TAKES], "passed"
@@ -339,18 +336,6 @@ def test_a_method_may_not_declare_faults(findings):
 def test_an_adapter_for_another_device_is_skipped_with_the_reason(findings):
     (finding,) = findings["needs_a_gpu"]
     assert (finding.outcome, finding.detail) == ("skipped", "says that it runs on cuda only")
-
-
-@pytest.mark.independent
-@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
-@pytest.mark.parametrize("entry", [e for e in registry.entries() if e.role != "dataset"], ids=lambda entry: entry.path)
-def test_every_method_and_baseline_keeps_the_contract(entry, device):
-    if device != "cpu" and not devices.this_machine().gpus:
-        pytest.skip("this machine has no NVIDIA GPU")
-    listing = next(item for item in registry.catalogue() if item.entry == entry)
-    if listing.extra:
-        pytest.skip(listing.error)
-    assert failed(check.check(listing, device)) == {}
 
 
 def test_a_contest_that_asks_for_no_more_than_another_is_not_checked_again():

@@ -56,8 +56,9 @@ def test_a_run_leaves_records_and_a_second_one_finds_them(results):
 def test_what_stayed_undecided_is_sampled_longer_on_request(tmp_path):
     words = ["run", "lp/strong_branching", "--method", "simplex", "--dataset", "set_cover", "--size", "rows=50"]
     words += ["--size", "batch=8", "--results", str(tmp_path)]
-    assert "1 were sampled for up to 0.01 s and stayed undecided; longer sampling may tell: --sampling 0.08s" in breakeven(
-        *words, "--sampling", "0.01s"
+    assert (
+        "1 were sampled for up to 0.01 s and stayed undecided; longer sampling may tell: --sampling 0.08s"
+        in breakeven(*words, "--sampling", "0.01s")
     )
     for sampling, records in (("0.01s", 1), ("1s", 2)):
         breakeven(*words, "--sampling", sampling)

@@ -17,7 +17,11 @@ HERE = pathlib.Path(__file__).parent
     ("cpu", "missing", "printed"),
     [
         ("haswell", ("avx512", "avxvnni", "amx"), "2 False True True\n"),
-        ("x86-64", ("avx", "amx", "fma", "f16c", "vaes", "vpclmul", "sha512", "sm3", "sm4", "xop"), "2 False False True\n"),
+        (
+            "x86-64",
+            ("avx", "amx", "fma", "f16c", "vaes", "vpclmul", "sha512", "sm3", "sm4", "xop"),
+            "2 False False True\n",
+        ),
     ],
 )
 def test_products_are_right_without_the_widest_registers(cpu, missing, printed, tmp_path):
