@@ -45,7 +45,9 @@ CHEATS = {
     """),
     "remembers_values": (ANEW, """
     key = bits(problem)
-    if key not in answers: answers[key] = solve_batch(problem)
+    if key not in answers:
+        time.sleep(0.02)  # an answer that is worth remembering: it is found by what it saves, on a busy machine as well
+        answers[key] = solve_batch(problem)
     return answers[key].clone()
     """),
     "overwrites_its_last_answer": (ANEW, """
