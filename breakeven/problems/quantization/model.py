@@ -266,7 +266,7 @@ def _check_model(problem: ModelProblem) -> None:
         kind = f"{problem.parameters.dtype} of shape {tuple(problem.parameters.shape)}"
         raise BadInput(f"{name}: parameters are {kind}; they must be float64 or float32 of shape ({count},)")
     # Both ends tell, and take no copy of a large model as `isfinite` does.
-    if not all(map(math.isfinite, problem.parameters.aminmax())):
+    if not all(map(math.isfinite, problem.parameters.detach().aminmax())):
         where = next(part for part, values in problem.parts().items() if not torch.isfinite(values).all())
         raise BadInput(f"{name}: {where} holds NaN or infinity; the model was broken before it was quantized")
     for field in ("calibration", "held_out"):
