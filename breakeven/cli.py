@@ -266,7 +266,7 @@ def run(
     if not as_json:
         for outcome in outcomes:
             out.print(outcome.text, soft_wrap=True)
-        _tell_what_was_done(cells, records, store)
+        _tell_what_was_done(cells, records, store, budget_ended=until is not None and time.monotonic() >= until)
     if complaints:
         raise BadInput("\n".join(complaints))
     if all(record.status in ("unsupported", "skipped") for record in records):
@@ -627,14 +627,14 @@ def _line(cell: Cell, record: Record) -> str:
     return f"{where:<60} {report.describe(winmap.verdict(record))}"
 
 
-def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store) -> None:
+def _tell_what_was_done(cells: list[Cell], records: list[Record], store: Store, *, budget_ended: bool) -> None:
     endings = {status: sum(record.status == status for record in records) for status in {r.status for r in records}}
     told = ", ".join(f"{count} {status}" for status, count in sorted(endings.items(), key=lambda item: -item[1]))
     out.print(
         f"{len(records)} of {len(cells)} cells have a record: {told or 'none'}; records in {store.folder}",
         soft_wrap=True,
     )
-    if len(records) < len(cells):
+    if budget_ended and len(records) < len(cells):
         out.print("[yellow]the budget ended first; the same command goes on from here[/]")
     if unsure := [record for record in records if record.stopped == "budget"]:
         longest = max(record.budget_seconds for record in unsure)

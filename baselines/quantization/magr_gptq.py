@@ -22,8 +22,8 @@ PENALTY = 0.005
 @adapter(
     title="MagR, GPTQ",
     paper="arXiv:2406.00800",
-    derived="the penalty is relative to the weights' size, by which the released constant is measured; rows as they are "
-    "changed are rounded by the GPTQ here",
+    derived="the paper was known by its released code; the penalty is relative to the weights' size, by which the released "
+    "constant is measured; rows as they are changed are rounded by the GPTQ here",
     packages=("numba",),
 )
 def solve(

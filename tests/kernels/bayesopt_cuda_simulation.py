@@ -8,7 +8,7 @@ import pytest
 from numba import config, cuda
 
 from breakeven.contract import BadInput
-from breakeven.methods.bayesopt.cuda import neighbours as kernels
+from breakeven.methods.bayesopt.kernels import cuda as kernels
 
 
 def by_definition(points, queries, k):

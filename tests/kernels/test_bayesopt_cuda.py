@@ -1,23 +1,13 @@
 """The search for nearest neighbours on NVIDIA GPUs: in the simulator, through the compiler, and on a device."""
 
-import importlib.util
-import os
-import pathlib
-import re
-import subprocess
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
-from cuda import core
+from kernels.without_gpu import registers, simulate
 from numba import cuda
 
-from breakeven.methods.bayesopt.cuda import neighbours as kernels
+from breakeven.methods.bayesopt.kernels import cuda as kernels
 from breakeven.methods.bayesopt.kernels.neighbours import Index
-
-HERE = pathlib.Path(__file__).parent
 
 SINGLE, DOUBLE, WHOLE = "float32[:, ::1]", "float64[:, ::1]", "int64[:, ::1]"
 OF_PARTS = {"scores": "float32[:, :, ::1]", "found": "int32[:, :, ::1]", "measured": "float64[:, :, ::1]"}
@@ -31,44 +21,15 @@ SIGNATURES = {
 
 
 def test_simulated_kernels_find_what_the_definition_does():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(HERE.parent)}
-    run = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", HERE / "bayesopt_cuda_simulation.py"],
-        env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert re.fullmatch(r"[1-9]\d* programs\n", run.stdout)
-
-
-@pytest.fixture
-def for_hopper(monkeypatch):
-    """The module with functions that are compiled for compute capability 9.0, with no GPU."""
-    # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
-    monkeypatch.setattr(
-        "numba.cuda.dispatcher.get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
-    )
-    spec = importlib.util.find_spec(kernels.__name__)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    simulate("bayesopt_cuda_simulation.py", "-W", "error::RuntimeWarning")
 
 
 @pytest.mark.parametrize("kernel", SIGNATURES)
 def test_kernels_compile_for_hopper_without_spills(kernel, for_hopper):
     """With registers for at least four blocks of 128 threads on a multiprocessor, which has 65,536."""
-    code, _ = cuda.compile(
-        getattr(for_hopper, kernel).py_func, f"void({', '.join(SIGNATURES[kernel])})", cc=(9, 0), output="ltoir",
-        device=False, abi="numba",
-    )  # fmt: skip
-    options = core.LinkerOptions(arch="sm_90", ptxas_options=["-v"], link_time_optimization=True)
-    linker = core.Linker(core.ObjectCode.from_ltoir(code), options=options)
-    assert linker.link("cubin").code.startswith(b"\x7fELF")
-    log = linker.get_info_log()
-    spills = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log)]
-    assert spills == [0, 0, 0], log
-    registers = int(re.search(r"Used (\d+) registers", log)[1])
-    print(f"{kernel}: {registers} registers")
-    assert registers <= 128
+    found = registers(getattr(for_hopper, kernel), SIGNATURES[kernel])
+    print(f"{kernel}: {found} registers")
+    assert found <= 128
 
 
 @pytest.mark.skipif(

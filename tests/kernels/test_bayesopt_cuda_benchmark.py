@@ -11,7 +11,7 @@ import torch
 from numba import cuda
 
 from breakeven import devices
-from breakeven.methods.bayesopt.cuda import neighbours
+from breakeven.methods.bayesopt.kernels import cuda as neighbours
 
 POINTS, DIMENSION, CANDIDATES, K, CHUNK = 50_000, 100, 5000, 10, 1000
 

@@ -1,23 +1,13 @@
 """The kernels of Gromov-Wasserstein matching for NVIDIA GPUs: in the simulator, through the compiler, and on a device."""
 
-import importlib.util
-import os
-import pathlib
-import re
-import subprocess
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
-from cuda import core
 from kernels import gw_reference as reference
+from kernels.without_gpu import registers, simulate
 from numba import cuda
 
 from breakeven.methods.gromov_wasserstein.kernels import cuda as kernels
-
-HERE = pathlib.Path(__file__).parent
 
 ROW, ROWS, STACK = "float32[::1]", "float32[:, ::1]", "float32[:, :, ::1]"
 OF_PARTS = {
@@ -33,45 +23,7 @@ COMBINING = {
 
 
 def test_simulated_kernels_compute_what_the_reference_does():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(HERE.parent)}
-    run = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", HERE / "gw_cuda_simulation.py"],
-        env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert re.fullmatch(r"[1-9]\d* programs\n", run.stdout)
-
-
-@pytest.fixture
-def for_hopper(monkeypatch):
-    """The module with functions that are compiled for compute capability 9.0, with no GPU."""
-    # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
-    monkeypatch.setattr(
-        "numba.cuda.dispatcher.get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
-    )
-    spec = importlib.util.find_spec(kernels.__name__)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def registers(kernel, arguments: tuple[str, ...]) -> int:
-    """Of a thread, as the linker's assembler counts them; asserts that it keeps nothing of a thread in memory.
-
-    Optimized by the linker, as Numba does where nvJitLink is there: the extra `cuda` brings it.
-    """
-    code, _ = cuda.compile(
-        kernel.py_func, f"void({', '.join(arguments)})", cc=(9, 0), output="ltoir", device=False, abi="numba",
-        fastmath=kernel.targetoptions["fastmath"],
-    )  # fmt: skip
-    code = core.ObjectCode.from_ltoir(code)
-    options = core.LinkerOptions(arch="sm_90", ptxas_options=["-v"], link_time_optimization=True)
-    linker = core.Linker(code, options=options)
-    assert linker.link("cubin").code.startswith(b"\x7fELF")
-    log = linker.get_info_log()
-    spills = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log)]
-    assert spills == [0, 0, 0], log
-    return int(re.search(r"Used (\d+) registers", log)[1])
+    simulate("gw_cuda_simulation.py", "-W", "error::RuntimeWarning")
 
 
 @pytest.mark.parametrize(("dimension", "limit"), [(4, 80), (21, 168), (kernels.MOST_DIMENSIONS, 255)])

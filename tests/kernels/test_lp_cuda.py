@@ -1,22 +1,12 @@
 """The kernels of batched PDHG for NVIDIA GPUs: in Numba's simulator, through the compiler, and on a device where there is one."""
 
-import importlib.util
-import os
-import pathlib
-import re
-import subprocess
-import sys
-import types
-
 import numpy as np
 import pytest
-from cuda import core
 from kernels import lp_reference as reference
+from kernels.without_gpu import registers, simulate
 from numba import cuda
 
 from breakeven.methods.lp.kernels import cuda as kernels
-
-HERE = pathlib.Path(__file__).parent
 
 VECTOR, LANES, STATE = "float64[::1]", "float64[:, ::1]", "float64[:, :, ::1]"
 MATRIX = ("int32[::1]", "int32[::1]", VECTOR)
@@ -47,40 +37,18 @@ WITH_OWN = {  # children with their own objective and row bounds
 
 
 def test_simulated_kernels_compute_what_the_reference_does():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(HERE.parent)}
-    run = subprocess.run(
-        [sys.executable, HERE / "cuda_simulation.py"], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert re.fullmatch(r"[1-9]\d* cases\n", run.stdout)
+    simulate("cuda_simulation.py")
 
 
 @pytest.mark.parametrize(
     ("kernel", "own"), [*[(name, False) for name in SIGNATURES], *[(name, True) for name in WITH_OWN]]
 )
-def test_kernels_compile_for_hopper_without_spills(kernel, own, monkeypatch):
-    """To machine code, with no GPU: Numba makes PTX, the linker's assembler counts registers."""
-    # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
-    monkeypatch.setattr(
-        "numba.cuda.dispatcher.get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
-    )
-    spec = importlib.util.find_spec(kernels.__name__)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
+def test_kernels_compile_for_hopper_without_spills(kernel, own, for_hopper):
+    """To machine code, with no GPU."""
     signature = dict(enumerate(SIGNATURES[kernel])) | (WITH_OWN[kernel] if own else {})
-    ptx, _ = cuda.compile_ptx(getattr(module, kernel).py_func, f"void({', '.join(signature.values())})", cc=(9, 0))
-    options = core.LinkerOptions(arch="sm_90", ptxas_options=["-v"])
-    linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)
-    binary = linker.link("cubin").code
-    log = linker.get_info_log()
-
-    assert binary.startswith(b"\x7fELF")
-    registers = int(re.search(r"Used (\d+) registers", log)[1])
-    spills = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log)]
-    print(f"{kernel}: {registers} registers")
-    assert spills == [0, 0, 0]
-    assert registers <= 64  # beyond, a multiprocessor could not hold half of its threads
+    found = registers(getattr(for_hopper, kernel), signature.values())
+    print(f"{kernel}: {found} registers")
+    assert found <= 64  # beyond, a multiprocessor could not hold half of its threads
 
 
 @pytest.mark.filterwarnings("ignore:Grid size")

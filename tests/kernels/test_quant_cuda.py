@@ -1,17 +1,11 @@
 """The kernels of quantization for NVIDIA GPUs: in the simulator, through the compiler, and on a device."""
 
-import importlib.util
-import os
-import pathlib
-import re
-import subprocess
-import sys
 import types
 
 import numpy as np
 import pytest
 import torch
-from cuda import core
+from kernels.without_gpu import registers, simulate
 from numba import cuda
 
 from breakeven.contract import Unsupported
@@ -21,7 +15,6 @@ from breakeven.methods.quantization.kernels import cuda as kernels
 from breakeven.problems.quantization import ProductProblem
 from breakeven.problems.quantization.packing import BITS, pack, tile_columns
 
-HERE = pathlib.Path(__file__).parent
 BYTES, GROUP = "uint8[:, ::1]", "int64[::1]"
 
 
@@ -45,40 +38,7 @@ OF_PRODUCT = (BYTES, "int16[:, ::1]", "int64", SINGLE, SINGLE, SINGLE, SINGLE)
 
 
 def test_simulated_kernels_compute_what_those_of_the_cpu_do():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(HERE.parent)}
-    run = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", HERE / "quant_cuda_simulation.py"],
-        env=environment, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert re.fullmatch(r"[1-9]\d* programs\n", run.stdout)
-
-
-@pytest.fixture
-def for_hopper(monkeypatch):
-    """The module with functions that are compiled for compute capability 9.0, with no GPU."""
-    # Functions that a kernel calls are compiled for the current device, which need not exist, and kept: so not in sys.modules.
-    monkeypatch.setattr(
-        "numba.cuda.dispatcher.get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
-    )
-    spec = importlib.util.find_spec(kernels.__name__)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def registers(kernel, arguments) -> int:
-    """Of a thread; asserts that it keeps nothing of a thread in memory. Optimized by the linker, as Numba does."""
-    code, _ = cuda.compile(
-        kernel.py_func, f"void({', '.join(arguments)})", cc=(9, 0), output="ltoir", device=False, abi="numba"
-    )
-    options = core.LinkerOptions(arch="sm_90", ptxas_options=["-v"], link_time_optimization=True)
-    linker = core.Linker(core.ObjectCode.from_ltoir(code), options=options)
-    assert linker.link("cubin").code.startswith(b"\x7fELF")
-    log = linker.get_info_log()
-    spills = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", log)]
-    assert spills == [0, 0, 0], log
-    return int(re.search(r"Used (\d+) registers", log)[1])
+    simulate("quant_cuda_simulation.py", "-W", "error::RuntimeWarning")
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
