@@ -46,7 +46,7 @@ CHEATS = {
     "remembers_values": (ANEW, """
     key = bits(problem)
     if key not in answers:
-        time.sleep(0.02)  # an answer that is worth remembering: it is found by what it saves, on a busy machine as well
+        time.sleep(0.25)  # it is found by what it saves: worth it beside what looking it up takes on a busy machine
         answers[key] = solve_batch(problem)
     return answers[key].clone()
     """),
