@@ -122,7 +122,7 @@ def size_of(record: Record, axis: str) -> float:
 
 
 def sentence(line: winmap.Line, found: BreakEven) -> str:
-    """A break-even in words: ``batched_pdhg overtakes simplex at 3.1 batch [2.8, 3.5] on 10teams``."""
+    """A break-even in words: ``batched_pdhg on 10teams: batched_pdhg overtakes simplex at batch 3.1 [2.8, 3.5]``."""
     return f"{place(line)}: {_told(line, found)}"
 
 
@@ -133,9 +133,12 @@ def _told(line: winmap.Line, found: BreakEven) -> str:
 
 def _said(line: winmap.Line, found: BreakEven) -> str:
     sizes = [point.size for point in found.points if point.winner != "undecided"]
-    spread = f"from {size_text(min(sizes))} to {size_text(max(sizes))} {line.axis}" if sizes else f"at no {line.axis}"
-    if len(set(sizes)) == 1:
-        spread = f"at {size_text(sizes[0])} {line.axis}"
+    spread = f"at no {line.axis}"
+    if sizes:
+        ends = [size_text(min(sizes)), size_text(max(sizes))]
+        spread = (
+            f"from {at(line.axis, ' to '.join(ends))}" if min(sizes) < max(sizes) else f"at {at(line.axis, ends[0])}"
+        )
     if found.kind == "crosses":
         return _crossing(line, found.crossings[0])
     if found.kind == "several":
@@ -245,6 +248,11 @@ def number(value: float) -> str:
 def size_text(size: float) -> str:
     """A measured size, which is a whole number more often than not."""
     return f"{size:,.0f}" if is_whole(size) else number(size) if size >= 1 else f"{size:.3g}"
+
+
+def at(axis: str, sizes: str) -> str:
+    """Sizes along an axis as one says them: an axis named by what it counts follows, ``598 points``, others: ``rate 0.1``."""
+    return f"{sizes} {axis}" if axis.endswith("s") else f"{axis} {sizes}"
 
 
 def is_whole(size: float) -> bool:
@@ -367,7 +375,7 @@ def _rows(report: ContestReport) -> list[list[tuple[Record, winmap.CellVerdict]]
 def _crossing(line: winmap.Line, crossing: Crossing) -> str:
     rising = line.method if crossing.method_wins == "above" else line.baseline
     falling = line.baseline if rising == line.method else line.method
-    text = f"{rising} overtakes {falling} at {interval(crossing.size, crossing.low, crossing.high)} {line.axis}"
+    text = f"{rising} overtakes {falling} at {at(line.axis, interval(crossing.size, crossing.low, crossing.high))}"
     return text + (" (extrapolated)" if crossing.extrapolated else "")
 
 

@@ -212,7 +212,7 @@ def test_a_verdict_tells_the_break_even_with_its_interval(tmp_path):
     crossing = line({1: (0.02, 0.01), 4: (0.025, 0.02), 16: (0.03, 0.06), 64: (0.05, 0.2)})
     site = made(tmp_path, crossing)
     said = re.search(
-        r"batched_pdhg overtakes simplex at ([\d.]+) \[([\d.]+), ([\d.]+)\] batch on 10teams\.", site.front.text
+        r"batched_pdhg overtakes simplex at batch ([\d.]+) \[([\d.]+), ([\d.]+)\] on 10teams\.", site.front.text
     )
     size, low, high = (float(text) for text in said.groups())
     assert 4 < low < size < high < 16
@@ -577,15 +577,29 @@ def test_odd_numbers_do_not_break_the_page(tmp_path):
         started_at="",
         blocks=(Block((0.1, 0.1), (0.2, 0.2), (), contended=True),),
     )
-    shown = made(tmp_path, [odd, dataclasses.replace(odd, key="infinite", seed=1, problem={"nonzeros": float("inf")})])
+    records = [odd, dataclasses.replace(odd, key="infinite", seed=1, problem={"nonzeros": float("inf")})]
+    for seed, iterations in enumerate((3.0, 10.0, 40.0), 2):
+        side = dataclasses.replace(odd.method, claims={"iterations_median": iterations})
+        base = dataclasses.replace(side, name="simplex")
+        records.append(dataclasses.replace(odd, key=f"{seed}", seed=seed, method=side, baseline=base))
+    shown = made(tmp_path, records)
     (machine,) = [page for name, page in shown.pages.items() if name.startswith("machines/")]
-    assert "100% of 2 blocks" in machine.text
+    assert "100% of 5 blocks" in machine.text
     assert "What decides: the work needed" in shown.contest().text
     assert shown.data["contests"]
 
 
-def test_no_work_is_plotted_without_claims(tmp_path):
+def test_no_work_is_plotted_without_claims_or_where_a_side_always_needs_the_same(tmp_path):
     assert "What decides: the work" not in made(tmp_path, [site_records.record(0.1, 0.2)]).text
+    told = []
+    for seed in range(6):
+        one = site_records.record(0.1, 0.2)
+        sides = [
+            dataclasses.replace(side, claims={"iterations_median": float(count)})
+            for side, count in ((one.method, seed), (one.baseline, 3))
+        ]
+        told.append(dataclasses.replace(one, key=f"{seed}", seed=seed, method=sides[0], baseline=sides[1]))
+    assert "What decides: the work" not in made(tmp_path, told).text
 
 
 def test_a_record_of_older_code_is_superseded(tmp_path):

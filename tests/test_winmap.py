@@ -228,7 +228,7 @@ def test_lines_are_kept_apart_and_leave_out_what_tells_nothing():
     assert break_even(line.points).kind == "too few sizes"
 
 
-@pytest.mark.parametrize(("sizes", "said"), [((4,), "at 4 batch"), ((1, 4), "from 1 to 4 batch"), ((), "at no batch")])
+@pytest.mark.parametrize(("sizes", "said"), [((4,), "at batch 4"), ((1, 4), "from batch 1 to 4"), ((), "at no batch")])
 def test_a_line_is_told_by_the_sizes_that_are_certain(sizes, said):
     (line,) = winmap.lines(cells([{"batch": batch} for batch in (1, 4)]), "batch")
     found = break_even(line.points)

@@ -16,6 +16,7 @@
     const whole = Math.abs(value) >= 100;
     return whole ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
   };
+  const at = (axis, sizes) => (axis.endsWith("s") ? `${sizes} ${axis}` : `${axis} ${sizes}`);  // 598 points, rate 0.1
   const UNITS = {
     s: [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]],
     B: [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["B", 1]],
@@ -197,7 +198,7 @@
     if (!found.length && beyond) {
       return [
         element("p", "best", `Nobody knows: ${here.axis} ${digits(x)} was not measured.`),
-        doubtful(`On `, named(name), `, sizes go from ${digits(beyond.first)} to ${digits(beyond.last)} ${here.axis}, and nothing is said beyond them.`),
+        doubtful(`On `, named(name), `, sizes go from ${at(here.axis, `${digits(beyond.first)} to ${digits(beyond.last)}`)}, and nothing is said beyond them.`),
       ];
     }
     if (!found.length) return [element("p", "best", "Nothing was measured there.")];
@@ -221,7 +222,7 @@
       out.push(element("p", "best", top.sure ? "Use " : "Probably ", named(winner), mine ? `: expect ${amount(mine[0], metric)}` + between(mine[1], mine[2], metric) : "", metric.name === "seconds" && mine ? " per call." : "."));
     }
     const compared = say();
-    if (theirs && top.sign) compared.append(named(loser), ` would take ${amount(theirs[0], metric)}${between(theirs[1], theirs[2], metric)}. `);
+    if (theirs && top.sign) compared.append(named(loser), ` would ${metric.name === "seconds" ? "take" : "reach"} ${amount(theirs[0], metric)}${between(theirs[1], theirs[2], metric)}. `);
     else if (!theirs && top.sign) compared.append(named(loser), ` ${ENDED[baselineWins ? methodEnding : baselineEnding] || "has no value"} there. `);
     else if (mine && theirs) compared.append(named(top.view.method), ` ${amount(mine[0], metric)}, `, named(top.view.baseline), ` ${amount(theirs[0], metric)}. `);
     if (effect) {
@@ -238,12 +239,12 @@
       } else if (value) {
         line.append("Nobody measured here meets your limit at that size. ");
         const within = top.sign ? reachOf(top, side, limit, metric) : null;
-        if (within) line.append(named(winner), ` does up to about ${digits(within)} ${here.axis}.`);
+        if (within) line.append(named(winner), ` does up to about ${at(here.axis, digits(within))}.`);
       }
       if (line.childNodes.length) out.push(line);
     }
     const doubts = doubtful(`On `, named(name), `, ${top.basis}; 95 % intervals. `);
-    if (top.band) doubts.append(`The winner changes at ${digits(top.band[0])} [${digits(top.band[1] ?? top.band[0])}, ${digits(top.band[2] ?? top.band[0])}] ${here.axis}, and your size lies in that interval. `);
+    if (top.band) doubts.append(`The winner changes at ${at(here.axis, `${digits(top.band[0])} [${digits(top.band[1] ?? top.band[0])}, ${digits(top.band[2] ?? top.band[0])}]`)}, and your size lies in that interval. `);
     else if (top.sign && !top.sure) doubts.append("The intervals do not settle who wins. ");
     else if (kind === "undecided") doubts.append("The time that was given did not settle who wins. ");
     if (found.length > 1) {
@@ -277,7 +278,7 @@
     if (!rows.length) {
       return [
         element("p", "best", "Nobody knows: nothing near that was measured."),
-        doubtful(`No problem within a factor of ${REACH} in ${here.by} was measured at ${digits(x)} ${here.axis}.`),
+        doubtful(`No problem within a factor of ${REACH} in ${here.by} was measured at ${at(here.axis, digits(x))}.`),
       ];
     }
     const [best, times] = [...won].sort((a, b) => b[1] - a[1])[0] || [null, 0];

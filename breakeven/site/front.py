@@ -66,8 +66,8 @@ def verdict(view: View) -> str:
         rising, falling = (view.method, view.baseline) if 2 * len(up) >= len(crossing) else (view.baseline, view.method)
         same = [one.break_even for one in crossing if (one.break_even.direction == "above") == (rising == view.method)]
         sizes = sorted(found.size for found in same)
-        text = f"{rising} overtakes {falling} on {len(same)} of {len(lines)} problems, at {report.number(sizes[0])}"
-        text += f" to {report.number(sizes[-1])} {view.axis}" if len(sizes) > 1 else f" {view.axis}"
+        ends = " to ".join(dict.fromkeys(report.number(size) for size in (sizes[0], sizes[-1])))
+        text = f"{rising} overtakes {falling} on {len(same)} of {len(lines)} problems, at {report.at(view.axis, ends)}"
         ends = [end for found in same for end in (found.low, found.high)]
         text += "" if None in ends else f" (95 %: {report.number(min(ends))} to {report.number(max(ends))})"
         return text + _elsewhere(view, lines)

@@ -22,6 +22,8 @@ WIDTH, HEIGHT = 300, 210
 LEFT, RIGHT, TOP, BOTTOM = 50, 12, 10, 38
 STRONGEST = math.log(10)
 """Log-ratio from which on a cell has its full shade: 47 margins, which other effects are measured by."""
+FEWEST_COUNTS = 4
+"""So many different numbers of iterations on either side make a picture of what decides."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,14 +246,17 @@ def values_along(line: winmap.Line, records: Iterable[Record]) -> dict[tuple[str
 
 
 def work(records: Iterable[Record], claim: str = "iterations_median") -> Plot | None:
-    """Iterations that either side says it needed, one mark per cell, by who won; None without such claims."""
+    """Iterations that either side says it needed, one mark per cell, by who won.
+
+    None without such claims, and where a side hardly ever needs another number: there it decides nothing.
+    """
     told = []
     for record in records:
         x, y = record.baseline.claims.get(claim), record.method.claims.get(claim)
         decided = winmap.verdict(record)
         if all(isinstance(value, int | float) and 0 <= value < math.inf for value in (x, y)) and not decided.is_a_a:
             told.append((float(x), float(y), record, decided))
-    if not told:
+    if any(len({cell[side] for cell in told}) < FEWEST_COUNTS for side in (0, 1)):
         return None
     width, height, left, bottom = 640, 360, 62, 46
     # Zero iterations are common (the first guess was the answer) and have no logarithm: they stand at a half, marked 0.
