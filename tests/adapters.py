@@ -141,4 +141,5 @@ def assert_contract(entry: registry.Entry, device: str) -> None:
     listing = next(item for item in registry.catalogue() if item.entry == entry)
     if listing.extra:
         pytest.skip(listing.error)
-    assert failed(check.check(listing, device)) == {}
+    faults = failed(check.check(listing, device))
+    assert not faults, faults  # pytest explains no assertion of a module that it does not collect

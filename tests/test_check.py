@@ -359,3 +359,18 @@ def test_what_was_measured_during_a_call_may_differ_between_two_answers_and_noth
     assert check._Examination._unlike(examination, trace, later) == ""
     other = dataclasses.replace(later, y=trace.y + 1)
     assert check._Examination._unlike(examination, trace, other) == "y differs"
+
+
+def test_a_clock_that_has_run_for_long_has_few_digits_and_is_no_narrow_dtype():
+    told = []
+
+    def precision(trace: Trace) -> list[dict]:
+        told.clear()
+        examination = check._Examination({"device": "cpu"}, told.append)
+        examination._precision([(types.SimpleNamespace(dtype=torch.float64), trace)])
+        return [event for event in told if event["outcome"] == "failed"]
+
+    ticks = torch.arange(1, 17, dtype=torch.float64) * 2.0**-36
+    whole = torch.arange(16, dtype=torch.float64)
+    assert precision(Trace(whole[:, None], whole, ticks, recommended=0)) == []
+    assert precision(Trace(whole[:, None], ticks, ticks, recommended=0)) != []
