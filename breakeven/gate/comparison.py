@@ -13,14 +13,16 @@ from breakeven import devices, registry, sweep
 from breakeven.gate import builds, sides
 from breakeven.gate.builds import Build, HarnessFailed
 from breakeven.gate.decision import FASTER, LOOKS, MARGIN, SAME, SLOWER, UNDECIDED, summarise
-from breakeven.gate.schedule import BASE, HEAD, Course, affordable, follow
+from breakeven.gate.schedule import BASE, HEAD, USUAL_PAIRS, Course, affordable, follow
 from breakeven.gate.sides import Outcome, Session
 from breakeven.sampling import Ratio
 
 LARGER, WORSE, FIXED, FAILING, NEW, REMOVED = "larger", "worse", "fixed", "failing", "new", "removed"
 JUDGED = "judged"
-"""Both sides answered well, and the budget held the times of another size of the same line, not of this one."""
-PASSING = (SAME, FASTER, FIXED, FAILING, NEW, REMOVED, JUDGED)
+"""Both sides answered well, and the budget held the times of another size of the same line, or none of unchanged code."""
+LEFT_OUT = "left out"
+"""Unchanged code whose smaller sizes took so long that nothing was asked of it."""
+PASSING = (SAME, FASTER, FIXED, FAILING, NEW, REMOVED, JUDGED, LEFT_OUT)
 """Every other verdict but ``undecided`` is a regression: slower, larger, worse, or the status with which a cell ends at HEAD."""
 
 PASSED, REGRESSED, OPEN, HARNESS_FAILED = 0, 1, 2, 3
@@ -312,7 +314,9 @@ class _Measurement:
         self._larger: set[str] = set()
         self._costs: dict[str, float] = {}
         self._start_seconds = 0.0
-        self._untimed: set[str] = set()
+        self._place = {name: place for place, name in enumerate(pairs)}  # a plan has small cells first
+        self._slow: dict[str, tuple[int, float]] = {}
+        self._timed: set[str] = set()
 
     def results(self) -> list[CellResult]:
         """Measure and decide. The device is held throughout: no sweep may come between the processes of a pair."""
@@ -323,19 +327,17 @@ class _Measurement:
     def _follow(self, deadline: float) -> dict[str, Course]:
         self._say(f"first calls and answers of {len(self._pairs)} cells, both commits at once")
         self._prepare(deadline)
-        sound = [name for name in self._pairs if self._ending(name) is None and self._seen_well(name)]
+        sound = [name for name in self._pairs if self._ending(name) is None and self._answered(name)]
         self._measure_memory(sound, deadline)
         timed = affordable(
-            {name: json.dumps(self._line(name)) for name in sound},
+            {name: self._line(name) for name in sound},
             self._costs,
             deadline - time.monotonic(),
             self._start_seconds,
         )
-        self._untimed = set(sound) - set(timed)
-        if self._untimed:
-            self._say(
-                f"{len(timed)} of {len(sound)} cells are timed, one or more of each line of sizes; a longer --budget holds more"
-            )
+        self._timed = set(timed)
+        if len(timed) < len(sound):
+            self._say(f"{len(timed)} of {len(sound)} cells are timed; a longer --budget holds more")
 
         def on_look(pairs: int, courses: Mapping[str, Course]) -> None:
             undecided = sum(course.verdict == UNDECIDED for course in courses.values())
@@ -352,15 +354,20 @@ class _Measurement:
         )
 
     def _prepare(self, deadline: float) -> None:
-        """Compile, and judge an answer of every cell, on both sides at once; what failed is tried again by itself."""
+        """Compile, and judge an answer of every cell, on both sides at once; what failed is tried again by itself.
+
+        What is wrong or too slow on both sides has been seen twice.
+        """
         once = dataclasses.replace(self._limits, sampling_seconds=0.0)
         # The sides take the cores from each other here: a call gets twice its time.
         shared = dataclasses.replace(once, call_seconds=2 * once.call_seconds)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda side: self._measure(side, list(self._pairs), shared, deadline), (BASE, HEAD)))
+            ask = lambda side: self._measure(side, list(self._pairs), shared, deadline, mode="answer")  # noqa: E731
+            list(pool.map(ask, (BASE, HEAD)))
         for side in (BASE, HEAD):
             failed = [name for name, seen in self._outcomes.items() if seen[side] and _doubtful(seen[side][-1])]
-            self._measure(side, failed, once, deadline)
+            again = [name for name in failed if not _fails_alike(self._outcomes[name])]
+            self._measure(side, again, once, deadline, mode="answer")
 
     def _measure_memory(self, names: list[str], deadline: float) -> None:
         """Peak memory of the largest cell of each line of sizes, each in a process of its own; a growth is measured twice.
@@ -368,9 +375,9 @@ class _Measurement:
         Where a contest ranks by memory, that of every cell.
         """
         largest = {}
-        for name in names:  # a plan has small cells first
+        for name in names:
             by_memory = self._pairs[name].head["rank_by"]["name"] == "peak_bytes"
-            largest[name if by_memory else json.dumps(self._line(name))] = name
+            largest[name if by_memory else self._line(name)] = name
         if largest:
             self._say(f"memory of {len(largest)} cells, the largest of each line of sizes")
         for name in largest.values():
@@ -388,11 +395,11 @@ class _Measurement:
             if grown and name in self._peaks:
                 self._larger.add(name)
 
-    def _line(self, name: str) -> list:
+    def _line(self, name: str) -> str:
         """What a cell has in common with those that differ from it in their numbers alone."""
         facts = self._pairs[name].head
         text = {key: value for key, value in facts["sizes"].items() if isinstance(value, str)}
-        return [facts["contest"], facts["method"], facts["dataset"], text]
+        return json.dumps([facts["contest"], facts["method"], facts["dataset"], text])
 
     def _peak(self, side: str, name: str) -> int | None:
         with Session(self._made[side], self._threads) as session:
@@ -402,17 +409,24 @@ class _Measurement:
         limits = dataclasses.replace(self._limits, sampling_seconds=seconds)
         return self._measure(side, names, limits, math.inf)
 
-    def _measure(self, side: str, names: list[str], limits, deadline: float) -> dict[str, float]:
-        """One session: the log-ratios of those cells that ended well."""
+    def _measure(self, side: str, names: list[str], limits, deadline: float, **job) -> dict[str, float]:
+        """One session: the log-ratios of those cells that ended well.
+
+        A cell that fills a process by itself cannot be timed within the budget, nor can the larger ones of its line: they are
+        left out. ``job`` is what differs from the cells' own jobs.
+        """
         values, starting = {}, 0.0
         self._sessions[side] += 1
         with Session(self._made[side], self._threads) as session:
             for name in names:
                 if time.monotonic() > deadline:
                     break
+                if self._is_beyond(name) and not self._outcomes[name][side]:
+                    continue
                 pair, alone = self._pairs[name], name in self._alone
+                facts = pair.facts(side)
                 outcome = session.measure(
-                    pair.facts(side),
+                    facts | {"job": facts["job"] | job},
                     limits,
                     # The n-th session of one side draws as the n-th of the other, its neighbour.
                     key=f"{name} {self._sessions[side]}",
@@ -420,7 +434,10 @@ class _Measurement:
                     alone=alone,
                 )
                 self._outcomes[name][side].append(outcome)
-                self._costs[name] = _cost(outcome)
+                self._costs[name] = max(_cost(outcome), self._costs.get(name, 0.0))
+                if outcome.status == "timeout" or self._costs[name] > self._request.budget_seconds / (2 * USUAL_PAIRS):
+                    slow = (self._place[name], sum(outcome.spent.values()))
+                    self._slow[self._line(name)] = min(slow, self._slow.get(self._line(name), slow))
                 starting += sum(outcome.spent.get(phase, 0.0) for phase in ("start", "import"))
                 if outcome.alone and not alone:
                     self._alone.add(name)  # from now on for both sides; this value has another yardstick
@@ -429,19 +446,52 @@ class _Measurement:
         self._start_seconds = max(self._start_seconds, starting)
         return values
 
-    def _seen_well(self, name: str) -> bool:
-        return all(any(o.status == "ok" for o in outcomes) for outcomes in self._outcomes[name].values())
+    def _answered(self, name: str) -> bool:
+        return all(self._answered_well(name, side) for side in (BASE, HEAD))
+
+    def _answered_well(self, name: str, side: str) -> bool:
+        return any(outcome.status == "ok" for outcome in self._outcomes[name][side])
 
     def _ending(self, name: str) -> tuple[str, str] | None:
         """The verdict on a cell that failed for good on a side, and why; None for one whose times can be compared."""
         base, head = (_failure(self._outcomes[name][side]) for side in (BASE, HEAD))
+        if _fails_alike(self._outcomes[name]):
+            base, head = (self._outcomes[name][side][-1] for side in (BASE, HEAD))
         if base and head:
             return FAILING, f"{base.status} at BASE and {head.status} at HEAD: {head.reason}"
+        # What failed once on the other side, where the time ended before it was tried again, answered neither well nor badly.
         if head:
-            return (head.status, head.reason) if self._outcomes[name][BASE] else None
+            return (head.status, head.reason) if self._answered_well(name, BASE) else None
         if base:
-            return (FIXED, f"{base.status} at BASE: {base.reason}") if self._outcomes[name][HEAD] else None
+            return (FIXED, f"{base.status} at BASE: {base.reason}") if self._answered_well(name, HEAD) else None
         return None
+
+    def _untimed(self, name: str) -> str:
+        """The verdict on a cell for which there was no room: one of unchanged code does not hold a change up."""
+        seen = self._answered(name)
+        if seen and self._line_is_timed(name):
+            return JUDGED
+        if self._line(name) not in self._slow or self._pairs[name].changed:
+            return UNDECIDED
+        return JUDGED if seen else LEFT_OUT
+
+    def _why_untimed(self, name: str) -> str:
+        good = "its answers are good on both sides; " if self._answered(name) else ""
+        place, seconds = self._slow.get(self._line(name), (math.inf, math.nan))
+        if name not in self._timed and self._place[name] >= place:
+            it = "it" if self._place[name] == place else "a smaller size"
+            return f"{good}{it} took {seconds:.0f} s: the budget does not hold {2 * USUAL_PAIRS} such processes"
+        if name not in self._timed and self._line_is_timed(name):
+            return f"{good}the budget holds the times of another size of its line"
+        return "the budget ended before it was timed on both sides"
+
+    def _is_beyond(self, name: str) -> bool:
+        """Whether a smaller cell of its line was too slow to be timed."""
+        place, _ = self._slow.get(self._line(name), (math.inf, math.nan))
+        return self._place[name] > place
+
+    def _line_is_timed(self, name: str) -> bool:
+        return self._line(name) in {self._line(other) for other in self._timed}
 
     def _result(self, name: str, course: Course) -> CellResult:
         pair, outcomes = self._pairs[name], self._outcomes[name]
@@ -453,22 +503,18 @@ class _Measurement:
             notes.append(ending[1])
         else:
             found += [LARGER] if name in self._larger else []
-            verdict = JUDGED if name in self._untimed else course.verdict
+            verdict = course.verdict if name in self._timed else self._untimed(name)
             quality = _quality(pair.head, outcomes)
             found += [WORSE] if quality.worse else []
             notes += quality.notes
             found.insert(0 if verdict == SLOWER else len(found), verdict)
             notes += _flaky(outcomes)
-            if verdict == JUDGED:
-                notes.append(
-                    "its answers are good on both sides; the budget holds the times of another size of its line"
-                )
-            elif not course.differences:
-                notes.append("the budget ended before it was timed on both sides")
+            if not course.differences:
+                notes.append(self._why_untimed(name))
         peaks = self._peaks.get(name)
         if name in self._larger:
             notes.append(f"peak memory {peaks[0] / 2**20:.1f} MiB at BASE, {peaks[1] / 2**20:.1f} MiB at HEAD")
-        notes += [f"also {word}" for word in found[1:] if word not in (SAME, UNDECIDED, JUDGED)]
+        notes += [f"also {word}" for word in found[1:] if word not in (SAME, UNDECIDED, JUDGED, LEFT_OUT)]
         if ratio is not None and (pair.against_control or name in self._alone):
             notes.append("measured against the control kernel")
         surprising = [part for part in pair.changed if part in ("judge", "data set", "contest")]
@@ -487,16 +533,25 @@ class _Measurement:
 
 
 def _cost(outcome: Outcome) -> float:
-    """Seconds that a process spends on a cell beside its sampling, by one that sampled a single block, and may have compiled.
+    """Seconds that a process spends on a cell beside its sampling, by one that may have compiled in its first call.
 
-    In such a block, with the calls to warm up, each side is called three times; a first call that need not compile is one more.
+    Each side was called once after that; a first call that need not compile, and one to warm up, are two of these.
     """
     spent = outcome.spent
-    return spent.get("problem", 0.0) + spent.get("judge", 0.0) + 4 / 3 * spent.get("sample", 0.0)
+    return spent.get("problem", 0.0) + spent.get("judge", 0.0) + 2 * spent.get("sample", 0.0)
 
 
 def _doubtful(outcome: Outcome) -> bool:
     return outcome.status not in ("ok", "unsupported")
+
+
+def _fails_alike(outcomes: Mapping[str, list[Outcome]]) -> bool:
+    """Whether a first answer was wrong, or took too long, on either side: one sighting each is two of the same.
+
+    Other failures can be the work of a machine that is asked by both sides at once.
+    """
+    statuses = {seen[0].status if len(seen) == 1 else "" for seen in outcomes.values()}
+    return len(statuses) == 1 and statuses <= {"wrong", "timeout"}
 
 
 def _failure(outcomes: list[Outcome]) -> Outcome | None:

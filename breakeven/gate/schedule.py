@@ -34,8 +34,9 @@ def affordable(
 ) -> list[str]:
     """Which cells to time so that the seconds that are left hold the usual number of process pairs.
 
-    One cell of each line of sizes comes first, however long it takes: the largest that a fair share of a process holds, else the
-    shortest. Others are added while there is room, the largest first.
+    One cell of each line of sizes comes first: the largest that a fair share of a process holds, else the shortest. Lines for
+    whose shortest there is no room are left out, the slowest first, but for the last. Others are added while there is room, the
+    largest first.
 
     Args:
         lines: the line of each cell, in the order of their sizes.
@@ -46,6 +47,8 @@ def affordable(
     members: dict[str, list[str]] = {}
     for cell, line in lines.items():
         members.setdefault(line, []).append(cell)
+    while len(members) > 1 and sum(min(map(costs.get, some)) + ROOM_TO_SAMPLE for some in members.values()) > room:
+        del members[max(members, key=lambda line: min(map(costs.get, members[line])))]
     fair = room / max(1, len(members)) - ROOM_TO_SAMPLE
     chosen = {
         next((cell for cell in reversed(some) if costs[cell] <= fair), min(some, key=costs.get))
