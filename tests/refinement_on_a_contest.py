@@ -4,7 +4,8 @@
         --size dimension=3 --size metric=sqeuclidean --results /tmp/costs
 
 Both are measured, each into records of its own: four sizes refined to a factor, and the grid from the same first to the same
-last size whose steps are no longer than that factor. Give it a quiet machine. What was measured is not measured again.
+last size whose steps are no longer than that factor, sampled for longer and longer until its interval is as narrow. Only the
+last of these grids counts as its cost. Give it a quiet machine. What was measured is not measured again.
 """
 
 import dataclasses
@@ -38,11 +39,9 @@ def told(name: str, records: Sequence[Record], answer: BreakEven) -> str:
     return f"{name:<8} {len(records):3} cells  {seconds:7.1f} s  break-even: {sizes or answer.kind}"
 
 
-def is_known(answer: BreakEven, within: float) -> bool:
-    """Whether every crossing has an interval that is as narrow as was asked."""
-    return bool(answer.crossings) and all(
-        one.low and one.high and one.high / one.low <= within for one in answer.crossings
-    )
+def width(answer: BreakEven) -> float:
+    """The factor from low to high of the widest interval; infinite where there is no crossing, or no end of one."""
+    return max((one.high / one.low if one.low and one.high else math.inf for one in answer.crossings), default=math.inf)
 
 
 @click.command()
@@ -76,8 +75,9 @@ def main(contest, method, dataset, axis, first, last, sizes, within, threads, re
 
     limits = sweep.DEFAULT_LIMITS["quick"]
 
-    def measure(some: list[Cell], folder: str, goal: str) -> list[Record]:
-        return sweep.run(some, Store(results / folder), dataclasses.replace(limits, goal=goal))
+    def measure(some: list[Cell], folder: str, goal: str, seconds: float = limits.sampling_seconds) -> list[Record]:
+        asked = dataclasses.replace(limits, goal=goal, sampling_seconds=seconds)
+        return sweep.run(some, Store(results / folder), asked)
 
     refined = Store(results / "refined")
     coarse = cells(4)
@@ -86,17 +86,23 @@ def main(contest, method, dataset, axis, first, last, sizes, within, threads, re
         coarse, lambda some: measure(some, "refined", "ratio"), lambda: refined.current(contest), within=within
     ):
         click.echo(outcome.text)
-    costs = {"refined": refined.current(contest)}
+    cheap = refined.current(contest)
+    answer = found(cheap, axis, method)
+    click.echo(told("refined", cheap, answer))
+    if not math.isfinite(width(answer)):
+        raise click.ClickException("--refine found no break-even size with an interval: nothing to compare")
     steps = math.ceil(math.log(last / first) / math.log(within))
-    measure(cells(steps + 1), "grid", "winner")
-    costs["grid"] = Store(results / "grid").current(contest)
-    answers = {name: found(records, axis, method) for name, records in costs.items()}
-    for name, records in costs.items():
-        click.echo(told(name, records, answers[name]))
-    if not is_known(answers["refined"], within):
-        raise click.ClickException(f"--refine found no break-even size to a factor of {within:g}: nothing to compare")
-    one, other = (sum(record.wall_seconds for record in records) for records in costs.values())
-    click.echo(f"refined took {one / other:.2f} of the grid's time")
+    for seconds in (limits.sampling_seconds * factor for factor in (1, 4, 16)):
+        folder = f"grid-{seconds:g}s"
+        measure(cells(steps + 1), folder, "winner" if seconds == limits.sampling_seconds else "ratio", seconds)
+        grids = Store(results / folder).current(contest)
+        click.echo(told(folder, grids, found(grids, axis, method)))
+        if width(found(grids, axis, method)) <= max(width(answer), within):
+            break
+    else:
+        click.echo("no grid gave an interval as narrow")
+    one, other = (sum(record.wall_seconds for record in records) for records in (cheap, grids))
+    click.echo(f"refined took {one / other:.2f} of the last grid's time")
 
 
 if __name__ == "__main__":
