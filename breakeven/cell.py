@@ -281,7 +281,7 @@ def _run(cell: Cell, limits: Limits, mode: str, sides: Mapping[str, registry.Ent
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakeven.worker", str(write)],
                 stdin=subprocess.PIPE, stdout=stderr, stderr=stderr, pass_fds=[write], start_new_session=True, cwd=folder,
-                env=environment(cell.threads, folder, *(side.listing.entry.source() for side in (cell.method, cell.baseline))),
+                env=environment(cell.threads, folder, *(side.listing.entry.compiled() for side in (cell.method, cell.baseline))),
             )  # fmt: skip
         os.close(write)
         try:
@@ -346,14 +346,14 @@ def _resident(pid: int) -> int:
     return total
 
 
-def environment(threads: int, mark: str, *sources: str) -> dict[str, str]:
+def environment(threads: int, mark: str, *compiled: str) -> dict[str, str]:
     """The environment of a worker: numerical libraries held to a number of threads, and a mark that all it starts inherit.
 
-    ``sources`` are the hashes of the code that it runs. Numba looks at no file but a function's own before it trusts what
-    it has compiled before, not at those that the function calls: so each state of the code has a cache of its own.
+    ``compiled`` are hashes of the code that compiled functions may have taken in. Numba looks at no file but a function's own
+    before it trusts what it has compiled before, not at those that the function calls: so each state of those has a cache.
     """
     fixed = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "BREAKEVEN_WORKER": mark}
-    fixed["NUMBA_CACHE_DIR"] = str(registry.cache_folder() / "numba" / "-".join(sources))
+    fixed["NUMBA_CACHE_DIR"] = str(registry.cache_folder() / "numba" / "-".join(sorted(set(compiled))))
     return os.environ | devices.thread_environment(threads) | fixed
 
 

@@ -118,7 +118,7 @@ def check(
         contests = _strictest([sweep.contest for sweep in sweeps if sweep.contest.problem == problem])
         job = {
             "module": listing.entry.module,
-            "source": listing.entry.source(),
+            "compiled": listing.entry.compiled(),
             "track": listing.entry.track,
             "problem": problem,
             "isolated": listing.isolated,
@@ -205,7 +205,7 @@ def _observe_in_a_process(job: dict) -> list[dict]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "breakeven.check", str(write), json.dumps(job)],
                 stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, pass_fds=[write], start_new_session=True, cwd=folder,
-                env=environment(job["threads"], folder, job["source"]),
+                env=environment(job["threads"], folder, job["compiled"]),
             )  # fmt: skip
         os.close(write)
         try:

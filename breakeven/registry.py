@@ -54,14 +54,22 @@ class Entry:
     def source(self) -> str:
         """A hash of the code that decides how this entry behaves: its file, the track's kernels and private helpers, and for a
         baseline or a data set the methods' kernels where one of these imports them."""
+        return _hash_files([pathlib.Path(self.file), *self._shared()])
+
+    def compiled(self) -> str:
+        """A hash of the code beside its own file that its compiled functions may have taken in: by this a cache of machine code
+        has to differ. Entries of one track have it in common, and with it the minutes that compiling takes."""
+        return self.source() if self.distribution else _hash_files(self._shared())
+
+    def _shared(self) -> list[pathlib.Path]:
         folder = pathlib.Path(self.file).parent
         shared = [] if self.distribution else sorted([*folder.glob("_*.py"), *folder.glob("kernels/**/*.py")])
-        files = [pathlib.Path(self.file), *shared]
         kernels = f"breakeven.methods.{self.track}.kernels"
+        files = [pathlib.Path(self.file), *shared]
         if self.role != "method" and any(kernels.encode() in file.read_bytes() for file in files):
             methods = pathlib.Path(next(iter(importlib.import_module("breakeven.methods").__path__)))
-            files += sorted(methods.glob(f"{self.track}/kernels/**/*.py"))
-        return _hash_files(files)
+            shared += sorted(methods.glob(f"{self.track}/kernels/**/*.py"))
+        return shared
 
 
 @dataclasses.dataclass(frozen=True)

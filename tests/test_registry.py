@@ -143,9 +143,28 @@ def test_a_baseline_depends_on_the_methods_kernels_that_it_imports(text, tmp_pat
         file.write_text(content)
     monkeypatch.setattr("breakeven.methods.__path__", [str(tmp_path / "methods")])
     entry = registry.Entry("baseline", "toy", "classic", "classic", str(baseline))
-    before = entry.source()
+    before = entry.source(), entry.compiled()
     kernel.write_text("# changed")
-    assert (entry.source() != before) == ("toy" in text)
+    assert (entry.source() != before[0]) == (entry.compiled() != before[1]) == ("toy" in text)
+
+
+def test_entries_of_a_track_share_what_is_compiled_until_a_kernel_changes(tmp_path):
+    kernel = tmp_path / "kernels/cpu.py"
+    kernel.parent.mkdir()
+    kernel.write_text("")
+    files = [tmp_path / f"{name}.py" for name in ("fast", "faster")]
+    for file in files:
+        file.write_text(f"# {file.stem}")
+    one, other = (registry.Entry("method", "toy", file.stem, file.stem, str(file)) for file in files)
+    assert one.source() != other.source()
+    before = one.compiled()
+    assert before == other.compiled()
+    files[0].write_text("# its own file, which Numba looks at itself")
+    assert one.compiled() == before
+    kernel.write_text("# changed")
+    assert one.compiled() == other.compiled() != before
+    foreign = [registry.Entry("method", "toy", file.stem, file.stem, str(file), "elsewhere") for file in files]
+    assert foreign[0].compiled() != foreign[1].compiled()
 
 
 def test_the_judge_of_a_track_may_be_a_package(tmp_path, monkeypatch):
