@@ -290,7 +290,7 @@ def test_everything_is_there_without_scripts(site, visit):
 def test_two_methods_are_compared_at_an_address_of_their_own(site, visit):
     tab = visit(site, CONTEST)
     row = tab.locator(".pairs tbody tr").first
-    pair = row.locator("th").inner_text()
+    pair = row.locator("th a").inner_text()
     assert sorted(pair.split(" against ")) == ["batched_pdhg", "pdlp:fast"]
     won = [int(text) for text in row.locator("td.right").all_inner_texts()]
     row.locator("a").click()

@@ -344,7 +344,7 @@ def test_the_map_has_a_row_per_size_not_per_seed():
     assert [row[-6:] for row in rows] == [["20", "20.0", "ms", "against", "500", "ms"]] * 5
     assert "by accuracy, higher is better" in text
     assert "accuracy difference [95 %]" in text
-    assert "new overtakes old at 0.1" in text
+    assert "new overtakes old at noise 0.1" in text
     assert "false alarms" not in text
 
 
