@@ -22,7 +22,10 @@ STATUS = {
 
 
 class Children:
-    """A solver that holds one child of a problem after the other.
+    """A solver that holds one child of a problem after the other; to be made and used in a thread of `in_shares`.
+
+    HiGHS keeps a scheduler for each thread, and refuses to run there with another number of threads: in the caller's own
+    thread that would be with ours, once the caller has used HiGHS.
 
     Attributes:
         solver: a HiGHS instance with the options given, single-threaded and silent.

@@ -6,7 +6,7 @@ import scipy.sparse.linalg
 import torch
 from manylp import BatchLPSolver, LexLP
 
-from breakeven.baselines.lp._highs import Children, bounded, model, nothing_yet, on_cpu
+from breakeven.baselines.lp._highs import Children, bounded, in_shares, model, nothing_yet, on_cpu
 from breakeven.contract import Unsupported, adapter
 from breakeven.problems import lp
 from breakeven.problems.lp import LPBatch, LPSolution
@@ -78,9 +78,12 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4) -> LPSolution:
         )
         x[:, mine], y[:, mine] = found.z[mine].T, np.reshape(duals, (-1, 1))
         solution.status.numpy()[mine] = lp.OPTIMAL
-    rest = np.flatnonzero(~certified)
-    if rest.size:
-        by_simplex = Children(problem, model(problem), {"solver": "simplex", "presolve": "off"})
-        for child in rest.tolist():
-            by_simplex.run(child, solution)
+    parent = model(problem)
+
+    def by_simplex(share: list[int]) -> None:
+        children = Children(problem, parent, {"solver": "simplex", "presolve": "off"})
+        for child in share:
+            children.run(child, solution)
+
+    in_shares(np.flatnonzero(~certified), by_simplex)
     return bounded(problem, solution)

@@ -55,7 +55,8 @@ def solve(problem: LPBatch, *, tolerance: float = 1e-4, pricing: str = "devex") 
     )
     proven = lp.safe_dual_bound(problem, solution.y)
     if doubtful := _doubtful(problem, solution, proven):
-        _solve_cold(problem, parent, doubtful, {**options, "presolve": "off"}, solution)
+        plain = {**options, "presolve": "off"}
+        in_shares(doubtful, lambda share: _solve_cold(problem, parent, share, plain, solution))
     return bounded(problem, solution)
 
 

@@ -104,6 +104,7 @@ def read_model(path: str | os.PathLike) -> Model:
 def silent_highs(**options):
     """A silent HiGHS on one thread. The public class prints a banner as it installs its callbacks."""
     solver = highspy._core._Highs()
+    solver.resetGlobalScheduler(True)  # this thread's: one made by another's HiGHS would refuse our one thread
     for name, value in {"output_flag": False, "threads": 1, **options}.items():
         solver.setOptionValue(name, value)
     return solver

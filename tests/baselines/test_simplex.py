@@ -1,7 +1,10 @@
 """The baseline: right on every child, with proofs, at any number of threads."""
 
 import dataclasses
+import math
 
+import highspy
+import numpy as np
 import pytest
 import torch
 from lp_answers import assert_right, on_one_and_two_threads
@@ -11,6 +14,7 @@ from breakeven.contract import Unsupported
 from breakeven.datasets.lp.facility_location import facility_location
 from breakeven.datasets.lp.set_cover import set_cover
 from breakeven.problems.lp import INFEASIBLE, OPTIMAL, LPBatch, farkas_margin
+from breakeven.problems.lp.readers import from_scipy
 
 PROBES = LPBatch.probes()
 
@@ -64,3 +68,29 @@ def test_an_infeasible_child_has_a_valid_proof_and_leaves_its_neighbours_alone()
 def test_what_it_cannot_take_is_unsupported():
     with pytest.raises(Unsupported, match="pricing 'dantzig'"):
         solve(PROBES["fractional_root"], pricing="dantzig")
+
+
+@pytest.fixture
+def highs_has_run_here():
+    """In this thread, with more threads than ours: HiGHS then refuses to run here with another number of them."""
+    solver = highspy._core._Highs()
+    solver.resetGlobalScheduler(True)
+    for option, value in {"output_flag": False, "threads": 3}.items():
+        solver.setOptionValue(option, value)
+    solver.addVar(0, 1)
+    assert solver.run() == highspy.HighsStatus.kOk
+    yield
+    solver.resetGlobalScheduler(True)
+
+
+@pytest.mark.usefixtures("highs_has_run_here")
+def test_a_caller_s_own_highs_does_not_keep_a_child_from_being_solved_again():
+    # Infeasible, and with a ray that improves: presolve leaves open which of the two, and it is solved without.
+    both = from_scipy(np.zeros((1, 1)), [-3.0], lower=[2.0], upper=[math.inf], row_lower=[1.0], row_upper=[1.0])
+    assert solve(both).status.tolist() == [INFEASIBLE]
+
+
+@pytest.mark.usefixtures("highs_has_run_here")
+def test_a_caller_s_own_highs_does_not_keep_a_data_set_from_its_root(tmp_path, monkeypatch):
+    monkeypatch.setenv("BREAKEVEN_CACHE", str(tmp_path))
+    assert (solve(set_cover(rows=50, batch=4)).status == OPTIMAL).all()
