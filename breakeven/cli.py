@@ -698,7 +698,3 @@ def _tell_what_was_collected(reports: list[cluster.SweepReport]) -> None:
             out.print(f"[yellow]cut short[/] {rich.markup.escape(note)}", soft_wrap=True)
     if not reports:
         out.print("every sweep is complete")
-
-
-if __name__ == "__main__":
-    main()

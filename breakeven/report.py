@@ -4,7 +4,7 @@ import dataclasses
 import io
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas
 import rich.box
@@ -73,7 +73,7 @@ class ContestReport:
 def contest_report(contest: Contest, records: Sequence[Record]) -> ContestReport:
     """Judge all cells and find the break-even sizes along each of the contest's axes."""
     # A problem that could not be made has no size to sort by, but its name may have one from another cell.
-    by = size_axis(contest)
+    by, _ = map_axes(contest, records)
     sizes = {_instance(r): size_of(r, by) for r in records if size_of(r, by) < math.inf}
 
     def place_of(r: Record):
@@ -109,9 +109,16 @@ def threads_text(threads: int) -> str:
     return "1 thread" if threads == 1 else f"{threads} threads"
 
 
-def size_axis(contest: Contest) -> str:
-    """The axis by which a map's rows grow: the first one, where there is another for the columns; or none."""
-    return contest.axes[0] if len(contest.axes) > 1 else ""
+def map_axes(contest: Contest, records: Iterable[Record]) -> tuple[str, str]:
+    """The axes by which a map's rows and its columns grow; the first is "" where there is none beside the columns'.
+
+    The columns are the contest's last axis, or, where that is read off the problem, the size that was asked to move it.
+    """
+    asked = [name for record in records for name, value in record.sizes.items() if not isinstance(value, str)]
+    last = contest.axes[-1] if contest.axes else "size"
+    columns = last if last in asked or not asked else asked[0]
+    others = [axis for axis in contest.axes if axis != columns] if len(contest.axes) > 1 else [""]
+    return others[0], columns
 
 
 def size_of(record: Record, axis: str) -> float:
@@ -326,8 +333,7 @@ def print_report(out: rich.console.Console, report: ContestReport) -> None:
     )
     out.print(f"[bold]{contest.path}[/]  against {contest.baseline}{ranked}" + (f"; {limits}" if limits else ""))
     table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-    axis = contest.axes[-1]
-    by = size_axis(contest)
+    by, axis = map_axes(contest, report.records)
     for column in ("method", "threads", "instance", *([by] if by else []), axis):
         table.add_column(column, justify="left" if column in ("method", "instance") else "right")
     if not metric.is_time:

@@ -248,7 +248,7 @@ def test_an_adapter_of_another_distribution_enters_by_its_entry_point(tmp_path):
     def run(*words: str) -> subprocess.CompletedProcess:
         environment = os.environ | {"PYTHONPATH": str(target)}
         return subprocess.run(
-            [sys.executable, "-m", "breakeven.cli", *words],
+            [sys.executable, "-m", "breakeven", *words],
             env=environment,
             capture_output=True,
             text=True,

@@ -537,6 +537,18 @@ def test_every_contest_has_its_pages_whatever_its_axes_and_its_metric(tmp_path):
         assert ("faster" in page.text) == contest.rank_by.is_time, contest.path
         assert ("wall-clock" in page.text) == contest.rank_by.is_time
     assert len(site.data["contests"]) == len(sweeps)
+    assert all(one["by"] != one["axis"] for one in site.data["contests"])
+
+
+def test_a_map_has_two_axes_where_the_columns_are_not_the_contest_s_last(records):
+    """Tokens are read off the problem, so bits make the columns: they cannot be what rows grow in as well."""
+    (sweep,) = (one for one in registry.sweeps() if one.contest.path == "quantization/model_kl")
+    cells = site_records.of_contest(sweep)
+    assert report.map_axes(sweep.contest, cells) == ("tokens", "bits")
+    (usual,) = (one for one in registry.sweeps() if one.contest.path == site_records.CONTEST)
+    assert report.map_axes(usual.contest, records) == ("nonzeros", "batch")
+    one_axis = dataclasses.replace(usual.contest, axes=("batch",))
+    assert report.map_axes(one_axis, records) == ("", "batch")
 
 
 def test_two_names_that_look_alike_have_files_of_their_own():

@@ -215,7 +215,7 @@ def _section(
     contest: Contest, machine: str, given: str, records: Sequence[Record], anchors: Names, files: Mapping[str, Names]
 ) -> Section:
     answer = report.contest_report(contest, records)
-    axis = _column_axis(contest, records)
+    _, axis = axes = report.map_axes(contest, records)
     whole = {id(record): verdict for record, verdict in answer.shown}
     pages: dict[tuple, str] = {}
     views: dict[tuple, list[Detail]] = {}
@@ -244,7 +244,7 @@ def _section(
         who = (one.line.method, one.line.baseline, one.line.device, one.line.threads)
         lines.setdefault(who, []).append(one)
     found = [
-        _view(contest, axis, who, cells, singles[who], lines.get(who, []), anchors, files)
+        _view(contest, axes, who, cells, singles[who], lines.get(who, []), anchors, files)
         for who, cells in views.items()
     ]
     places = _places(records)
@@ -303,7 +303,9 @@ def _pair(
     ]
     who = (one.method, other, one.device, one.threads)
     page = files["pairs"].make(contest.path, one.method, other, one.setting, one.machine)
-    view = _view(contest, one.axis, who, shown, list(details.values()), answer.lines, Names(), files, other)
+    view = _view(
+        contest, (one.size_axis, one.axis), who, shown, list(details.values()), answer.lines, Names(), files, other
+    )
     return Pair(f"pairs/{page}.html", contest, view)
 
 
@@ -359,7 +361,7 @@ def problem_name(record: Record, axis: str) -> str:
 
 def _view(
     contest: Contest,
-    axis: str,
+    axes: tuple[str, str],
     who: tuple,
     details: Sequence[Detail],
     singles: Sequence[Detail],
@@ -371,7 +373,7 @@ def _view(
     """The view of ``who``; a name in ``against`` tells that of two methods, one of which stands in the baseline's place."""
     method, baseline, device, threads = who
     tally = collections.Counter(detail.kind for detail in details)
-    size_axis = report.size_axis(contest)
+    size_axis, axis = axes
     columns, rows = _win_map(axis, size_axis, details, lines)
     metric, machine = details[0].record.rank_by, details[0].record.machine
     given = given_text(details[0].record.given)
@@ -472,14 +474,6 @@ def _groups(method: str, baseline: str, lines: Sequence[report.LineReport]) -> t
                 found.append((place.removeprefix(f"{one.line.method} on "), said))
         if found:
             yield title, kind, tuple(found)
-
-
-def _column_axis(contest: Contest, records: Iterable[Record]) -> str:
-    """The axis that makes the columns: the contest's last, or, where that is read off the problem, what moves it."""
-    asked = [name for record in records for name, value in record.sizes.items() if not isinstance(value, str)]
-    if contest.axes and contest.axes[-1] in asked:
-        return contest.axes[-1]
-    return asked[0] if asked else (contest.axes[-1] if contest.axes else "size")
 
 
 def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequence[report.LineReport]) -> tuple:

@@ -169,14 +169,14 @@ def form_data(sections: Sequence[Section], pages: dict[str, str], titles: dict[s
                 "path": contest.path,
                 "question": contest.question or contest.path,
                 "axis": "",
-                "by": report.size_axis(contest),
+                "by": "",
                 "metric": dataclasses.asdict(contest.rank_by),
                 "page": pages[contest.path],
                 "machines": [],
             },
         )
         for view in section.views:
-            entry["axis"] = view.axis
+            entry["axis"], entry["by"] = view.axis, view.size_axis
         if section.views:
             floor = section.noise_floor
             views = [_view_data(view) for view in section.views]

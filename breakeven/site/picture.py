@@ -80,11 +80,10 @@ def winmap(
 
 
 def _draw_winmap(new_figure, contest, wanted, lines):
-    axis = contest.contest.axes[-1]
+    by, axis = report.map_axes(contest.contest, contest.records)
     rows: dict[tuple, list] = {}
     for record, verdict in wanted:
         rows.setdefault(plots.row_key(record, axis), []).append((record, verdict))
-    by = report.size_axis(contest.contest)
     ordered = sorted(rows.values(), key=lambda cells: (report.size_of(cells[0][0], by), plots.instance(cells[0][0])))
     columns = sorted(
         {record.sizes.get(axis, 0) for record, _ in wanted}, key=lambda value: (isinstance(value, str), value)
