@@ -445,8 +445,12 @@ class QuickSession:
 
     def measure(self, facts, limits, *, key, against_control, alone=False):
         spent = {"start": 1.0, "problem": float(facts["sizes"]["size"]), "first call": 90.0}
-        status = facts.get("ends", "ok")
-        return sides.Outcome(status, "so it says", value=random.Random(key).gauss(0, 1e-3), seconds=0.01, spent=spent)
+        ends = facts.get("ends", "ok")
+        seconds = ends if isinstance(ends, list) else [0.01]
+        status, seconds = ("ok" if ends is seconds else ends), seconds.pop(0) if len(seconds) > 1 else seconds[0]
+        return sides.Outcome(
+            status, "so it says", value=random.Random(key).gauss(0, 1e-3), seconds=seconds, spent=spent
+        )
 
     def peak_bytes(self, facts, limits):
         return 1000
@@ -495,6 +499,20 @@ def test_unchanged_code_that_is_too_slow_for_the_budget_holds_nothing_up(compare
     assert [one.verdict for one in found.values()] == ["same", "judged", "left out", "left out"]
     assert "a smaller size took 101 s: the budget does not hold 24 such processes" in found["40"].notes[0]
     assert not any(one.regressed for one in found.values())
+
+
+def test_what_takes_several_times_as_long_is_slower_even_where_the_budget_does_not_time_it(compared):
+    took = {30: [0.8, 1.0]}
+    found = compared(24 * 20.0, base=took, head={30: [3.5, 3.4]})
+    assert [one.verdict for one in found.values()] == ["same", "same", "slower"]
+    assert "single calls took 0.8 and 1 s at BASE, 3.5 and 3.4 s at HEAD" in found["30"].notes[0]
+    assert found["30"].regressed
+    found = compared(24 * 5.0, sizes=(1, 30), base={30: [3.5, 3.4]}, head={30: [0.8, 1.0]})
+    assert [one.verdict for one in found.values()] == ["same", "faster"]
+    # Once is no proof, nor is a smaller factor; and what is timed is decided by its times.
+    assert compared(24 * 20.0, head={30: [1.0, 0.01]})["30"].verdict == "judged"
+    assert compared(24 * 20.0, base={30: [1.0]}, head={30: [2.5]})["30"].verdict == "judged"
+    assert compared(24 * 70.0, head={30: [1.0]})["30"].verdict == "same"
 
 
 def test_what_is_wrong_or_late_on_both_sides_is_failing_and_is_not_tried_again(compared):

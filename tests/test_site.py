@@ -205,6 +205,15 @@ def test_the_front_page_has_every_verdict_without_a_script(site, records):
     assert site.front.tags.count("svg") == 2  # the brand's and the map
 
 
+def test_a_method_that_was_hardly_measured_does_not_speak_for_the_contest(tmp_path):
+    whole = site_records.sweep()
+    quicker = [dataclasses.replace(one, key=f"q{one.key}") for one in site_records.sweep("pdlp", speed=9.0)]
+    site = made(tmp_path / "few", [*whole, *quicker[:2]])
+    assert site.front.text.index("batched_pdhg overtakes") < site.front.text.index("pdlp: ")
+    site = made(tmp_path / "all", [*whole, *quicker])
+    assert "pdlp: " not in site.front.text  # it leads now
+
+
 def test_a_verdict_tells_the_break_even_with_its_interval(tmp_path):
     def line(times):
         return [site_records.record(m, b, batch=batch, instance="10teams") for batch, (m, b) in times.items()]
@@ -338,6 +347,22 @@ def test_a_machine_page_tells_its_noise_and_its_false_alarms(site, records, tmp_
     assert "12.3" in told.pages[name].text
     assert "steal good none <b>at</b> all" in told.pages[name].text
     assert "Two <cores>" in told.front.text
+
+
+def test_equals_of_each_number_of_threads_have_their_pages(tmp_path):
+    """A machine that was measured with one thread, and later with all: what stood against itself is shown of both."""
+    cells = [
+        one
+        for threads in (1, 2)
+        for one in (*site_records.sweep(threads=threads), *site_records.against_itself(2 + threads, threads=threads))
+    ]
+    cells = [dataclasses.replace(one, key=f"{place}") for place, one in enumerate(cells)]
+    site = made(tmp_path, cells)
+    (machine,) = [name for name in site.pages if name.startswith("machines/")]
+    assert "3 + 4" in site.pages[machine].text
+    equals = {name: page.text for name, page in site.pages.items() if "simplex against itself" in page.text}
+    assert sorted(text.count("breakeven run") for text in equals.values()) == [3, 4]
+    assert any("1 thread," in text for text in equals.values())
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"machine": "another"}'])

@@ -32,6 +32,8 @@ MEMORY_MARGIN, MEMORY_FLOOR = 1.10, 4 << 20
 """A method is larger where its peak grew by more than this factor and by more than these bytes: allocators round."""
 JUDGED_MARGIN = 1.10
 """By which a judged number has to rise towards its limit to be worth a word."""
+GROSS = 3.0
+"""A cell that is not timed is slower or faster where single calls differ by this factor, as often as a failure has to be seen."""
 SIGHTINGS = 2
 """A failure counts where it was seen this often: a machine can kill a process that did nothing wrong."""
 
@@ -317,6 +319,7 @@ class _Measurement:
         self._place = {name: place for place, name in enumerate(pairs)}  # a plan has small cells first
         self._slow: dict[str, tuple[int, float]] = {}
         self._timed: set[str] = set()
+        self._gross: dict[str, str] = {}
 
     def results(self) -> list[CellResult]:
         """Measure and decide. The device is held throughout: no sweep may come between the processes of a pair."""
@@ -338,6 +341,7 @@ class _Measurement:
         self._timed = set(timed)
         if len(timed) < len(sound):
             self._say(f"{len(timed)} of {len(sound)} cells are timed; a longer --budget holds more")
+            self._find_gross_changes([name for name in sound if name not in self._timed], deadline)
 
         def on_look(pairs: int, courses: Mapping[str, Course]) -> None:
             undecided = sum(course.verdict == UNDECIDED for course in courses.values())
@@ -394,6 +398,30 @@ class _Measurement:
                 grown = peaks[1] > MEMORY_MARGIN * peaks[0] and peaks[1] > peaks[0] + MEMORY_FLOOR
             if grown and name in self._peaks:
                 self._larger.add(name)
+
+    def _find_gross_changes(self, names: list[str], deadline: float) -> None:
+        """What can be said of cells that are not timed: single calls of one side took several times those of the other.
+
+        Where the first answers' calls differ so much, each side is asked once more, without the other beside it.
+        """
+        once = dataclasses.replace(self._limits, sampling_seconds=0.0)
+        suspects = [name for name in names if self._gross_change(name, 1)]
+        for side in (BASE, HEAD):
+            self._measure(side, suspects, once, deadline, mode="answer")
+        found = {name: self._gross_change(name, SIGHTINGS) for name in suspects}
+        self._gross = {name: verdict for name, verdict in found.items() if verdict}
+
+    def _gross_change(self, name: str, sightings: int) -> str:
+        """The verdict that every call of a cell confirms; "" where there is none, or where calls are fewer than sightings."""
+        base, head = (self._call_seconds(name, side) for side in (BASE, HEAD))
+        if min(len(base), len(head)) < sightings:
+            return ""
+        if min(head) > GROSS * max(base):
+            return SLOWER
+        return FASTER if min(base) > GROSS * max(head) else ""
+
+    def _call_seconds(self, name: str, side: str) -> list[float]:
+        return [outcome.seconds for outcome in self._outcomes[name][side] if not math.isnan(outcome.seconds)]
 
     def _line(self, name: str) -> str:
         """What a cell has in common with those that differ from it in their numbers alone."""
@@ -468,6 +496,8 @@ class _Measurement:
 
     def _untimed(self, name: str) -> str:
         """The verdict on a cell for which there was no room: one of unchanged code does not hold a change up."""
+        if name in self._gross:
+            return self._gross[name]
         seen = self._answered(name)
         if seen and self._line_is_timed(name):
             return JUDGED
@@ -476,6 +506,9 @@ class _Measurement:
         return JUDGED if seen else LEFT_OUT
 
     def _why_untimed(self, name: str) -> str:
+        if name in self._gross:
+            base, head = (" and ".join(f"{one:.3g}" for one in self._call_seconds(name, side)) for side in (BASE, HEAD))
+            return f"single calls took {base} s at BASE, {head} s at HEAD: there was no room for more, and no need"
         good = "its answers are good on both sides; " if self._answered(name) else ""
         place, seconds = self._slow.get(self._line(name), (math.inf, math.nan))
         if name not in self._timed and self._place[name] >= place:
@@ -527,7 +560,7 @@ class _Measurement:
             found[0],
             tuple(notes),
             ratio,
-            tuple(_median([o.seconds for o in outcomes[side] if not math.isnan(o.seconds)]) for side in (BASE, HEAD)),
+            tuple(_median(self._call_seconds(name, side)) for side in (BASE, HEAD)),
             peaks,
         )
 

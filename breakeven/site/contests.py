@@ -220,10 +220,11 @@ def _section(
     pages: dict[tuple, str] = {}
     views: dict[tuple, list[Detail]] = {}
     singles: dict[tuple, list[Detail]] = {}
-    a_a, own = [], {}
+    equals: dict[tuple, list[Detail]] = {}
+    own = {}
     for record, verdict in zip(answer.records, answer.verdicts, strict=True):
         who = _who(record)
-        same = a_a if verdict.is_a_a else singles.setdefault(who, [])
+        same = (equals if verdict.is_a_a else singles).setdefault(who, [])
         if not len(same) % PER_PAGE:
             part = f"part {len(same) // PER_PAGE + 1}" if same else ""
             name = "equals" if verdict.is_a_a else who[0]
@@ -247,6 +248,7 @@ def _section(
         _view(contest, axes, who, cells, singles[who], lines.get(who, []), anchors, files)
         for who, cells in views.items()
     ]
+    a_a = tuple(itertools.chain.from_iterable(equals.values()))
     places = _places(records)
     found = _by_rank(found, places)
     other = given if given != given_text(contest.given) else ""
@@ -261,7 +263,7 @@ def _section(
         places=tuple(places),
         profiles=tuple(_profiles(records, contest, machine, files)),
         failures=tuple(_failures([detail for cells in [*singles.values(), a_a] for detail in cells])),
-        a_a=tuple(a_a),
+        a_a=a_a,
         noise_floor=answer.noise_floor,
         false_alarms=answer.false_alarms,
         pairs=tuple(_pairs(contest, found, files)),
@@ -324,14 +326,21 @@ def _kind(verdict: winmap.CellVerdict) -> str:
 
 
 def _by_rank(views: Sequence[View], places: Sequence[Place]) -> list[View]:
-    """Those of the setting with the most cells first, within it by rank; several settings have ranks of their own."""
-    cells = collections.Counter()
+    """Those of the setting with the most cells first, within it by rank; several settings have ranks of their own.
+
+    What was measured in less than half as many cells as another comes after it: a method that won the only cell it was tried
+    in does not speak for the contest.
+    """
+    cells, most = collections.Counter(), collections.Counter()
     for view in views:
         cells[view.setting] += len(view.details)
+        most[view.setting] = max(most[view.setting], len(view.details))
     ranks = {(place.setting, place.standing.entrant): rank for rank, place in enumerate(places)}
 
     def key(view: View):
-        return -cells[view.setting], view.setting, ranks.get((view.setting, view.method), len(ranks)), view.method
+        few = 2 * len(view.details) < most[view.setting]
+        rank = ranks.get((view.setting, view.method), len(ranks))
+        return -cells[view.setting], view.setting, few, rank, view.method
 
     return sorted(views, key=key)
 
