@@ -9,6 +9,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = "breakeven"
 html_copy_source = False
+html_show_copyright = False
 html_theme_options = {"announcement": '<a href="../index.html">The leaderboard</a>'}
 
 default_role = "py:obj"  # what stands in single backticks is a name; one that is not in these pages is shown as it is

@@ -230,3 +230,13 @@ def many(problems: int = 200, batches: int = 10, methods: int = 10) -> list[Reco
             )
         )
     return made
+
+
+def use_many(tab) -> None:
+    """What a reader does in a browser's ``tab`` with the contest of `many`: another method, a cell's figures, the ranking."""
+    tab.locator(".picker a").nth(5).click()
+    tab.locator(".view:visible .cell").nth(50).hover()
+    assert "error ratio" in tab.locator(".view:visible .card").inner_text()
+    tab.locator(".ranking thead button").nth(1).click()
+    tab.locator(".filter input").fill("method7")
+    assert tab.locator(".ranking tbody tr:visible").count() == 1

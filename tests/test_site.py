@@ -344,9 +344,21 @@ def test_a_machine_page_tells_its_noise_and_its_false_alarms(site, records, tmp_
     }
     (folder / machines.DOCTOR).write_text(json.dumps(said))
     told = made(tmp_path, records[:3])
-    assert "12.3" in told.pages[name].text
+    assert re.search(r"Copying memory, GB/s\s*12.3", told.pages[name].text)
     assert "steal good none <b>at</b> all" in told.pages[name].text
     assert "Two <cores>" in told.front.text
+
+
+def test_a_map_has_a_column_of_the_rows_sizes_unless_their_names_tell_them(site, tmp_path):
+    assert "by" in " ".join(site.contest().values("class")).split()
+    cells = [
+        dataclasses.replace(one, sizes={"nonzeros": one.problem["nonzeros"], "batch": one.sizes["batch"]})
+        for one in site_records.sweep()
+    ]
+    page = made(tmp_path, cells).contest()
+    assert "nonzeros 2053" in page.text
+    assert "Rows grow in nonzeros" in page.text
+    assert "by" not in " ".join(page.values("class")).split()
 
 
 def test_equals_of_each_number_of_threads_have_their_pages(tmp_path):

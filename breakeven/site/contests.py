@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 import statistics
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,6 +124,15 @@ class View:
     @property
     def setting(self) -> str:
         return ", ".join(filter(None, (self.device, count(self.threads, "thread"), self.given)))
+
+    @property
+    def size_column(self) -> str:
+        """Head of the column with each row's size; empty where every row's name tells it already."""
+        for row in self.rows:
+            told = re.escape(f"{self.size_axis} {row.size.replace(',', '')}")
+            if not re.search(rf"\b{told}(?![\w.])", row.name):
+                return self.size_axis
+        return ""
 
     @property
     def tally(self) -> dict[str, int]:
