@@ -634,6 +634,7 @@ def test_odd_numbers_do_not_break_the_page(tmp_path):
     shown = made(tmp_path, records)
     (machine,) = [page for name, page in shown.pages.items() if name.startswith("machines/")]
     assert "100% of 5 blocks" in machine.text
+    assert "relative_kkt undefined (limit" in shown.text
     assert "What decides: the work needed" in shown.contest().text
     assert shown.data["contests"]
 
