@@ -9,7 +9,7 @@ import random
 import simulation
 from simulation import Noise
 
-from breakeven.gate.decision import FASTER, SLOWER, process_value
+from breakeven.gate.decision import FASTER, SLOWER, gross_change, process_value
 from breakeven.gate.schedule import HEAD, Course, follow
 
 START_SECONDS, CELL_SECONDS, CALL_SECONDS = 3.0, 0.5, 0.02
@@ -50,6 +50,18 @@ def gates(
         alarms += any(course.verdict in (SLOWER, FASTER) for course in innocent)
         seconds += lasted
     return Outcomes(first, alarms, seconds / trials)
+
+
+def gross_changes(trials: int, noise: Noise, ratio: float) -> collections.Counter:
+    """Verdicts on cells that are not timed, from two calls of each side, where HEAD takes ``ratio`` times as long.
+
+    Each call meets the machine in another state, which is the worse case: the first ones of the sides run beside each other.
+    """
+    found = collections.Counter()
+    for trial in range(trials):
+        calls = [simulation.Machine(noise, f"{trial} {call}").timer(CALL_SECONDS)() for call in range(4)]
+        found[gross_change(calls[:2], [ratio * seconds for seconds in calls[2:]])] += 1
+    return found
 
 
 def _gate(

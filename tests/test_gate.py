@@ -58,6 +58,15 @@ def test_a_machine_too_noisy_leaves_cells_undecided_and_calls_no_slow_down_the_s
     assert gate_simulation.gates(200, values, 1.0).alarms <= 2
 
 
+@pytest.mark.parametrize("noise", simulation.MODELS.values(), ids=simulation.MODELS)
+def test_four_single_calls_that_agree_on_a_threefold_change_rarely_do_so_by_chance(noise):
+    unchanged = gate_simulation.gross_changes(5_000, noise, 1.0)
+    assert unchanged["slower"] + unchanged["faster"] <= 5
+    tenfold = gate_simulation.gross_changes(500, noise, 10.0)
+    assert tenfold["slower"] >= 450
+    assert tenfold["faster"] == 0
+
+
 def test_heavy_tails_do_not_raise_the_rate_of_false_alarms():
     draw = random.Random(1)
     alarms = 0

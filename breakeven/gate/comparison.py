@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from breakeven import devices, registry, sweep
 from breakeven.gate import builds, sides
 from breakeven.gate.builds import Build, HarnessFailed
-from breakeven.gate.decision import FASTER, LOOKS, MARGIN, SAME, SLOWER, UNDECIDED, summarise
+from breakeven.gate.decision import FASTER, LOOKS, MARGIN, SAME, SLOWER, UNDECIDED, gross_change, summarise
 from breakeven.gate.schedule import BASE, HEAD, USUAL_PAIRS, Course, affordable, follow
 from breakeven.gate.sides import Outcome, Session
 from breakeven.sampling import Ratio
@@ -32,8 +32,6 @@ MEMORY_MARGIN, MEMORY_FLOOR = 1.10, 4 << 20
 """A method is larger where its peak grew by more than this factor and by more than these bytes: allocators round."""
 JUDGED_MARGIN = 1.10
 """By which a judged number has to rise towards its limit to be worth a word."""
-GROSS = 3.0
-"""A cell that is not timed is slower or faster where single calls differ by this factor, as often as a failure has to be seen."""
 SIGHTINGS = 2
 """A failure counts where it was seen this often: a machine can kill a process that did nothing wrong."""
 
@@ -414,11 +412,7 @@ class _Measurement:
     def _gross_change(self, name: str, sightings: int) -> str:
         """The verdict that every call of a cell confirms; "" where there is none, or where calls are fewer than sightings."""
         base, head = (self._call_seconds(name, side) for side in (BASE, HEAD))
-        if min(len(base), len(head)) < sightings:
-            return ""
-        if min(head) > GROSS * max(base):
-            return SLOWER
-        return FASTER if min(base) > GROSS * max(head) else ""
+        return gross_change(base, head) if min(len(base), len(head)) >= sightings else ""
 
     def _call_seconds(self, name: str, side: str) -> list[float]:
         return [outcome.seconds for outcome in self._outcomes[name][side] if not math.isnan(outcome.seconds)]

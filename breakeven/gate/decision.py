@@ -35,6 +35,8 @@ FALSE_SAME = 0.05
 """Chance that a cell is called the same where it differs by more than the margin."""
 MARGIN = 1.05
 """A factor of time below which a difference is not worth blocking a change for."""
+GROSS = 3.0
+"""A factor between single calls that tells a change of time without any sampling."""
 
 SLOWER, FASTER, SAME, UNDECIDED = "slower", "faster", "same", "undecided"
 
@@ -106,3 +108,10 @@ def _chance(ratio: Ratio) -> float:
     if ratio.se == 0:
         return 0.0 if ratio.log_estimate else 1.0
     return 2 * float(scipy.special.stdtr(ratio.df, -abs(ratio.log_estimate) / ratio.se))
+
+
+def gross_change(base: Sequence[float], head: Sequence[float]) -> str:
+    """``slower`` or ``faster`` where every single call (seconds) of one side took `GROSS` times any of the other, else ""."""
+    if min(head) > GROSS * max(base):
+        return SLOWER
+    return FASTER if min(base) > GROSS * max(head) else ""

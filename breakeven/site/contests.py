@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import re
 import statistics
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,12 +126,9 @@ class View:
 
     @property
     def size_column(self) -> str:
-        """Head of the column with each row's size; empty where every row's name tells it already."""
-        for row in self.rows:
-            told = re.escape(f"{self.size_axis} {row.size.replace(',', '')}")
-            if not re.search(rf"\b{told}(?![\w.])", row.name):
-                return self.size_axis
-        return ""
+        """Head of the column with each row's size; empty where the size was asked for, as the rows' names tell it then."""
+        asked = all(self.size_axis in detail.record.sizes for detail in self.details)
+        return "" if asked else self.size_axis
 
     @property
     def tally(self) -> dict[str, int]:
