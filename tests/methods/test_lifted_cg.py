@@ -46,9 +46,12 @@ def test_unequal_sizes_and_weights_end_as_low_as_the_dense_one(seed):
     assert judged["loss"] <= 1.1 * problem.judge(conditional_gradient(problem))["loss"]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(30))
 def test_any_symmetric_costs_fall_to_a_stationary_plan(seed):
-    """Adjacency matrices: the loss is not concave, so that steps are shorter than one and plans no vertices."""
+    """Adjacency matrices: the loss is not concave, so that steps are shorter than one and plans no vertices.
+
+    With steps towards vertices alone, one start in a dozen zigzags; which ones, rounding decides.
+    """
     rng = np.random.default_rng(seed)
     graphs = [np.triu(rng.random((20, 20)) < 0.3, 1).astype(float) for _ in range(2)]
     x, y = (graph + graph.T for graph in graphs)
