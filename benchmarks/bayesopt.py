@@ -1,6 +1,6 @@
 """The contests of Bayesian optimisation at many observations, and the sizes that they sweep."""
 
-from breakeven.contract import Contest, Metric
+from breakeven.contract import Contest, Floor, Metric
 from breakeven.sweep import Grid, Sweep
 
 REGRET = Metric(
@@ -33,6 +33,7 @@ class Propose(Sweep):
         problem="Observations",
         axes=("dimension", "points"),
         baseline="turbo_gp",
+        floor=Floor("every observation is read once", bytes=lambda of: 8 * of["points"] * (of["dimension"] + 1)),
     )
     quick = (Grid("observations", dimension=(20,), points=(30, 100, 300)),)
     full = (

@@ -1,6 +1,6 @@
 """The contests of matching by Gromov-Wasserstein, and the sizes that they sweep."""
 
-from breakeven.contract import PEAK_BYTES, Contest, Metric
+from breakeven.contract import PEAK_BYTES, Contest, Floor, Metric
 from breakeven.sweep import Grid, Sweep
 
 ACCURACY = Metric(
@@ -26,6 +26,7 @@ class TimeToLoss(Sweep):
         axes=("dimension", "points"),
         subject_to={"excess_loss": 0.01, **MARGINALS},
         baseline="conditional_gradient",
+        floor=Floor("both point sets are read once", bytes=lambda of: 2 * 8 * of["points"] * of["dimension"]),
     )
     quick = (Grid("blobs", metric=("sqeuclidean",), dimension=(3,), points=(250, 500, 1000)),)
     full = (

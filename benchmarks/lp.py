@@ -5,11 +5,15 @@ Every question is asked at 1e-4, which is what a branch-and-bound code can use o
 
 import dataclasses
 
-from breakeven.contract import Contest
+from breakeven.contract import Contest, Floor
 from breakeven.sweep import Grid, Sweep
 
 LIMITS = {"relative_kkt": 1e-4, "bound_violation": 1e-6, "status_errors": 0}
 OF_A_FILE = (1, 4, 16, 64, 256)
+FLOOR = Floor(
+    "the matrix is read once, and a solution written for every LP",
+    bytes=lambda of: 12 * of["nonzeros"] + 8 * of["children"] * of["columns"],
+)
 
 
 def _precise(contest: Contest) -> Contest:
@@ -35,6 +39,7 @@ class StrongBranching(Sweep):
         subject_to=LIMITS,
         given={"tolerance": 1e-4},
         baseline="simplex",
+        floor=FLOOR,
     )
     quick = (
         Grid("miplib", instance=("10teams",), batch=(1, 16, 64)),
@@ -77,6 +82,7 @@ class BoundTightening(Sweep):
         subject_to=LIMITS,
         given={"tolerance": 1e-4},
         baseline="simplex",
+        floor=FLOOR,
     )
     quick = (
         Grid("miplib", instance=("qiu",), question=("tightening",), batch=(16,)),
@@ -115,6 +121,7 @@ class Single(Sweep):
         subject_to=LIMITS,
         given={"tolerance": 1e-4},
         baseline="simplex",
+        floor=FLOOR,
     )
     quick = (
         Grid("set_cover", rows=(100, 400), question=("single",), batch=(1,)),
@@ -160,6 +167,7 @@ class Tiny(Sweep):
         subject_to=LIMITS,
         given={"tolerance": 1e-4},
         baseline="simplex",
+        floor=FLOOR,
     )
     quick = (
         Grid("transport", plants=(5,), customers=(10,), change=("demand",), batch=(16, 128, 1024)),

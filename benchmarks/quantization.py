@@ -1,6 +1,6 @@
 """The contests of quantization, and the sizes that they sweep."""
 
-from breakeven.contract import Contest, Metric
+from breakeven.contract import Contest, Floor, Metric
 from breakeven.sweep import Grid, Sweep
 
 HELD_OUT_LOSS = Metric(
@@ -77,6 +77,10 @@ class LayerTime(Sweep):
         axes=("rows", "columns"),
         subject_to={"excess_loss": 0.1, "excess_bits": 0.0},
         baseline="gptq",
+        floor=Floor(
+            "the Hessian is factored, and each column's rounding errors are carried on to the later ones, as by GPTQ",
+            operations=lambda of: of["columns"] ** 3 / 3 + of["rows"] * of["columns"] ** 2,
+        ),
     )
     quick = (Grid("synthetic_layer", rows=(512,), columns=(256, 512, 1024)),)
     full = (Grid("synthetic_layer", rows=(512, 1024, 2048), columns=(256, 512, 1024, 2048)),)
@@ -113,6 +117,7 @@ class Gemv(Sweep):
         axes=("batch", "rows", "columns"),
         subject_to={"relative_error": 0.01},
         baseline="torch_float32",
+        floor=Floor("every code is read once", bytes=lambda of: of["rows"] * of["columns"] * of["bits"] / 8),
     )
     quick = (
         Grid("quantized_matrix", rows=(1024,), columns=(256, 1024, 4096), bits=(4,)),

@@ -65,6 +65,26 @@ PEAK_BYTES = Metric(
 
 
 @dataclasses.dataclass(frozen=True)
+class Floor:
+    """What a right answer takes at the least, whoever gives it: bytes that are read or written, and operations.
+
+    Beside what `breakeven doctor` measured of a machine, that is a time which no method there can beat, drawn as the
+    machine's limit. Count only what every method has to do, or say in ``about`` which kind of method has to.
+
+    Attributes:
+        about: what is counted, such as ``"every code is read once"``.
+        bytes: how many, from the problem's sizes and features (``{"rows": 512, "columns": 1024, ...}``).
+        operations: how many multiplications and additions of ``dtype``, likewise.
+        dtype: ``"float32"`` or ``"float64"``.
+    """
+
+    about: str
+    bytes: Callable[[Mapping[str, typing.Any]], float] | None = None
+    operations: Callable[[Mapping[str, typing.Any]], float] | None = None
+    dtype: str = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
 class Contest:
     """A question that methods compete to answer, on problems of one type.
 
@@ -72,6 +92,7 @@ class Contest:
     ``subject_to`` are upper limits on numbers that the judge measures on the solution: beyond one, a solution is *wrong*.
     ``given`` are the keyword options that every entrant receives alike. ``axes`` are the sizes along which break-even
     is looked for; a size is either asked of the data set (``batch``) or read off the problem (``nonzeros``).
+    ``floor``, of contests by time, is what any answer takes.
     """
 
     track: str
@@ -83,6 +104,7 @@ class Contest:
     rank_by: Metric = SECONDS
     subject_to: Mapping[str, float] = dataclasses.field(default_factory=dict)
     given: Mapping[str, typing.Any] = dataclasses.field(default_factory=dict)
+    floor: Floor | None = None
 
     @property
     def path(self) -> str:

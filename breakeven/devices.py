@@ -149,17 +149,22 @@ def control_kernel(device: str):
     return run
 
 
-def measured_limits(device: str = "cpu") -> dict[str, float]:
-    """What the device reaches at most: copy bandwidth (GB/s, read plus written) and matrix product rates (GFLOP/s).
+def measured_limits(device: str = "cpu") -> dict[str, float | dict[str, float]]:
+    """What the device reaches at most: copy bandwidth (GB/s, read plus written), matrix product rates (GFLOP/s), and as
+    ``read_gb_per_s`` the rates (GB/s) at which it finds the maximum of so many bytes, by their number: caches make a difference.
 
     Medians of repeated runs with the threads that torch has now; the sizes exceed caches (copy) and launch costs (product).
     """
     import torch
 
-    size = 2**25 if device == "cpu" else 2**28
+    size = 2**26 if device == "cpu" else 2**28
     source = torch.ones(size, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     limits = {"copy_gb_per_s": 2 * source.nbytes / _median_seconds(lambda: target.copy_(source), device) / 1e9}
+    places = [2**power for power in range(16, 64, 2) if 2**power <= source.nbytes]
+    limits["read_gb_per_s"] = {
+        str(place): place / _median_seconds(source[: place // source.itemsize].amax, device) / 1e9 for place in places
+    }
     order = 1024 if device == "cpu" else 8192
     for dtype in (torch.float32, torch.float64):
         matrix = torch.ones(order, order, dtype=dtype, device=device)

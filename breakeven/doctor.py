@@ -326,6 +326,11 @@ def print_examination(out: rich.console.Console, answer: dict) -> None:
         f"copy bandwidth {limits['copy_gb_per_s']:.1f} GB/s; matrix product "
         f"{limits['matmul_float64_gflop_per_s']:.0f} GFLOP/s in float64, {limits['matmul_float32_gflop_per_s']:.0f} in float32"
     )
+    if rates := limits.get("read_gb_per_s"):
+        (few, fast), (many, slow) = next(iter(rates.items())), list(rates.items())[-1]
+        out.print(
+            f"reading {int(few) >> 10} KiB again and again {fast:.0f} GB/s, {int(many) >> 20} MiB {slow:.0f} GB/s"
+        )
     colour = {"good": "green", "warning": "yellow", "unknown": "cyan"}
     for one in answer["findings"]:
         out.print(f"[{colour[one['level']]}]{one['level']}[/] {one['about']}: {one['text']}", soft_wrap=True)

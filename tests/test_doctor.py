@@ -293,6 +293,7 @@ def test_the_command_tells_this_machine_in_words_and_in_json(tmp_path, monkeypat
     monkeypatch.setattr(doctor, "SECONDS", 0.5)
     monkeypatch.setattr(doctor.devices, "measured_limits", lambda: {
         "copy_gb_per_s": 10.0, "matmul_float64_gflop_per_s": 50.0, "matmul_float32_gflop_per_s": 100.0,
+        "read_gb_per_s": {"65536": 80.0, "268435456": 12.5},
     })  # fmt: skip
     run = click.testing.CliRunner().invoke
     answer = run(cli.main, ["doctor", "--json", "--results", str(tmp_path)])

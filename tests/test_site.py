@@ -349,6 +349,28 @@ def test_a_machine_page_tells_its_noise_and_its_false_alarms(site, records, tmp_
     assert "Two <cores>" in told.front.text
 
 
+def test_the_machine_s_limit_is_drawn_where_it_is_near_and_told_where_it_is_not(tmp_path):
+    folder = tmp_path / "results" / site_records.MACHINE
+    folder.mkdir(parents=True)
+    for rate, drawn in ((1e-4, True), (1.0, False)):
+        limits = {"cpu": {"read_gb_per_s": {"65536": rate}}}
+        (folder / machines.DOCTOR).write_text(json.dumps({"machine": site_records.MACHINE, "limits": limits}))
+        cells = [
+            site_records.record(time, 4 * time, batch=batch, problem=problem)
+            for batch, time in ((1, 0.0048), (4, 0.0096))
+            for problem in [{"name": "10teams", "nonzeros": 10, "children": batch, "columns": 10 / batch}]
+        ]
+        site = made(tmp_path, cells)
+        (page,) = [page for name, page in site.pages.items() if name.startswith("contests/")]
+        assert (("polyline", "class", "floor") in page.attributes) == drawn
+        (told,) = re.findall(r"The faster side takes ([\d,.]+) to ([\d,.]+) times the machine's limit", page.text)
+        least = 200e-9 / rate  # 120 bytes of the matrix and 80 of solutions
+        assert [float(one.replace(",", "")) for one in told] == pytest.approx([0.0048 / least, 0.0096 / least], rel=0.1)
+        assert "the time in which the matrix is read once, and a solution written for every LP" in page.text
+        (record,) = [page for name, page in site.pages.items() if name.startswith("records/")]
+        assert "machine's limit" in record.text
+
+
 def test_a_map_has_a_column_of_the_rows_sizes_unless_their_names_tell_them(site, tmp_path):
     assert "by" in " ".join(site.contest().values("class")).split()
     cells = [

@@ -71,7 +71,7 @@ def _files(
     shown = current(records)
     listings = registry.catalogue() if listings is None and records else listings or ()
     names: Mapping[str, Names] = collections.defaultdict(Names)
-    sections = contests.sections(shown, names)
+    sections = contests.sections(shown, names, machines.limits(store.folder, {record.machine for record in shown}))
     pages = {
         path: "contests/" + names["contests"].make(path) + ".html"
         for path in dict.fromkeys(section.contest.path for section in sections)

@@ -10,10 +10,11 @@ import functools
 import itertools
 import math
 import statistics
+import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 
-from breakeven import ranking, registry, report, winmap
+from breakeven import floor, ranking, registry, report, winmap
 from breakeven.contract import Contest, Metric
 from breakeven.records import Record
 from breakeven.site import plots, scales
@@ -26,6 +27,8 @@ MOST_ROWS = 40
 """Rows of a win map on a contest's page, which has a map for every method; longer ones have a page for themselves."""
 MOST_PAIRED = 2000
 """Cells of pairs of methods on one contest and machine; pairs that rank low have no page, where there are more."""
+UNMEASURED: Mapping = types.MappingProxyType({})
+"""Limits of machines of which none are known."""
 ENDINGS = {"timeout": "time-out", "out_of_memory": "out of memory"}
 KINDS = {
     "method": ("●", "{method} {better}"),
@@ -53,6 +56,8 @@ class Detail:
     size: str
     where: str
     pooled: bool = False
+    floor: float | None = None
+    """Seconds that any answer takes on this machine, where they are known."""
 
     @property
     def address(self) -> str:
@@ -131,6 +136,10 @@ class View:
         return "" if asked else self.size_axis
 
     @property
+    def has_floor(self) -> bool:
+        return any(detail.floor for detail in self.singles)
+
+    @property
     def tally(self) -> dict[str, int]:
         return {kind: number for kind, _, _, number in self.counts}
 
@@ -191,14 +200,21 @@ class Section:
     """Of the methods that rank best, at each setting."""
 
 
-def sections(records: Sequence[Record], files: Mapping[str, Names]) -> list[Section]:
-    """All contests in the order of their names, of each the machine and the options with the most records first."""
+def sections(
+    records: Sequence[Record], files: Mapping[str, Names], limits: Mapping[str, Mapping[str, Mapping]] = UNMEASURED
+) -> list[Section]:
+    """All contests in the order of their names, of each the machine and the options with the most records first.
+
+    ``limits`` are what machines were measured to reach, by machine and device.
+    """
     together: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         together.setdefault((record.contest, record.machine, given_text(record.given)), []).append(record)
     found, anchors = known(), Names()
     return [
-        _section(found.get(path) or _stand_in(path, cells), machine, given, cells, anchors, files)
+        _section(
+            found.get(path) or _stand_in(path, cells), machine, given, cells, anchors, files, limits.get(machine, {})
+        )
         for (path, machine, given), cells in sorted(
             together.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1:])
         )
@@ -218,7 +234,13 @@ def known() -> dict[str, Contest]:
 
 
 def _section(
-    contest: Contest, machine: str, given: str, records: Sequence[Record], anchors: Names, files: Mapping[str, Names]
+    contest: Contest,
+    machine: str,
+    given: str,
+    records: Sequence[Record],
+    anchors: Names,
+    files: Mapping[str, Names],
+    limits: Mapping[str, Mapping],
 ) -> Section:
     answer = report.contest_report(contest, records)
     _, axis = axes = report.map_axes(contest, records)
@@ -238,13 +260,19 @@ def _section(
                 "records/" + files["records"].make(contest.path, name, part, who[2], f"{who[3]}t", machine) + ".html"
             )
         detail = _detail(axis, record, verdict, pages[who], anchors)
+        if contest.floor and contest.rank_by.is_time:
+            sizes = {**record.sizes, **record.problem}
+            detail = dataclasses.replace(
+                detail, floor=floor.seconds(contest.floor, sizes, limits.get(record.device, {}))
+            )
         same.append(detail)
         own[id(record)] = detail
     for record, verdict in answer.shown:
         if not verdict.is_a_a:
             detail = own[id(record)]
             if whole[id(record)] != detail.verdict:
-                detail = _detail(axis, record, verdict, detail.page, anchors, pooled=True)
+                pooled = _detail(axis, record, verdict, detail.page, anchors, pooled=True)
+                detail = dataclasses.replace(pooled, floor=detail.floor)
             views.setdefault(_who(record), []).append(detail)
     lines: dict[tuple, list[report.LineReport]] = {}
     for one in answer.lines:
@@ -589,6 +617,7 @@ def _scaling(
 ) -> typing.Iterator[tuple[str, tuple[plots.Plot, ...], int]]:
     """Small plots by axis, the map's first; crossings come first."""
     by_line: dict[tuple, list[Record]] = {}
+    floors = {detail.record.key: detail.floor for detail in details if detail.floor}
     for detail in details:
         for driver in detail.record.sizes:
             fixed = tuple(sorted((n, v) for n, v in detail.record.sizes.items() if n != driver))
@@ -607,7 +636,7 @@ def _scaling(
         ordered = sorted(candidates[name], key=lambda candidate: candidate[0])
         for _, one, records in ordered[:MOST_PLOTS]:
             title = one.place.removeprefix(f"{one.line.method} on ")
-            plot = plots.scaling(one.line, one.break_even, title, records)
+            plot = plots.scaling(one.line, one.break_even, title, records, floors)
             if plot:
                 found.append(dataclasses.replace(plot, file=_plot_file(files, *place, name, title)))
         if found:

@@ -7,7 +7,7 @@ import pathlib
 import re
 import statistics
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import scipy.special
 
@@ -74,6 +74,11 @@ def _machine(name: str, sections: Sequence[Section], results: pathlib.Path, file
         first=dates[0],
         newest=dates[-1],
     )
+
+
+def limits(results: pathlib.Path, names: Iterable[str]) -> dict[str, dict[str, dict]]:
+    """What machines were measured to reach, by machine and device."""
+    return {name: _doctor(results, name).get("limits", {}) for name in names}
 
 
 def title(name: str) -> str:

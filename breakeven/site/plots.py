@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import math
 import statistics
+import types
 from collections.abc import Iterable, Mapping, Sequence
 
 from breakeven import ranking, report, sampling, winmap
@@ -22,6 +23,7 @@ WIDTH, HEIGHT = 300, 210
 LEFT, RIGHT, TOP, BOTTOM = 50, 12, 10, 38
 STRONGEST = math.log(10)
 """Log-ratio from which on a cell has its full shade: 47 margins, which other effects are measured by."""
+NO_FLOORS: Mapping[str, float] = types.MappingProxyType({})
 FEWEST_COUNTS = 4
 """So many different numbers of iterations on either side make a picture of what decides."""
 
@@ -68,7 +70,10 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Plot:
-    """One picture; ``paths`` joins the marks of a side, and ``limit`` is the height of the time limit and its text."""
+    """One picture; ``paths`` joins the marks of a side, and ``limit`` is the height of the time limit and its text.
+
+    ``floor`` is the path of the machine's limit with the height of its right end, and ``note`` how near it anybody comes.
+    """
 
     title: str
     about: str
@@ -80,6 +85,8 @@ class Plot:
     paths: tuple[tuple[str, str], ...] = ()
     band: Band | None = None
     limit: tuple[float, str] | None = None
+    floor: tuple[str, float] | None = None
+    note: str = ""
     steps: tuple[Step, ...] = ()
     labels: tuple[tuple[float, float, str], ...] = ()
     sides: tuple[str, str] | None = None
@@ -183,8 +190,14 @@ def cut(text: str, most: int) -> str:
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def scaling(line: winmap.Line, found: BreakEven, title: str, records: Sequence[Record]) -> Plot | None:
-    """What both sides are ranked by along a line; None where fewer than two sizes have a value."""
+def scaling(
+    line: winmap.Line, found: BreakEven, title: str, records: Sequence[Record], floors: Mapping[str, float] = NO_FLOORS
+) -> Plot | None:
+    """What both sides are ranked by along a line; None where fewer than two sizes have a value.
+
+    ``floors`` are the machine's limits, in seconds by the keys of records. Their line is drawn where it comes within a decade
+    of what was measured; beyond that it would press everything else together, and only the note tells of it.
+    """
     metric = line.rank_by
     told = lambda value: report.amount(value, metric)  # noqa: E731
     pooled = values_along(line, records)
@@ -192,7 +205,11 @@ def scaling(line: winmap.Line, found: BreakEven, title: str, records: Sequence[R
     if len(xs) < 2:
         return None
     x_scale = Scale(xs, LEFT, WIDTH - RIGHT, pad=0.04)
-    y_scale = _value_scale(list(pooled.values()), metric)
+    least = floors_along(line, records, floors)
+    drawn = min(least.values(), default=0.0) * 10 >= min(y for y, *_ in pooled.values())
+    edges = [(y, y, y, "") for y in least.values() if drawn]
+    y_scale = _value_scale([*pooled.values(), *edges], metric)
+    floor = [(x_scale(x), y_scale(y)) for x, y in sorted(least.items()) if drawn]
     marks, paths = [], []
     for side in ("baseline", "method"):
         name = getattr(line, side)
@@ -229,6 +246,35 @@ def scaling(line: winmap.Line, found: BreakEven, title: str, records: Sequence[R
         band=_band(found, x_scale),
         sides=(line.method, line.baseline),
         limit=(y_scale(limit), f"limit {limit:g} s") if limit and y_scale.holds(limit) else None,
+        floor=(" ".join(f"{x},{y}" for x, y in floor), floor[-1][1]) if floor else None,
+        note=_above(least, pooled),
+    )
+
+
+def floors_along(line: winmap.Line, records: Iterable[Record], floors: Mapping[str, float]) -> dict[float, float]:
+    """By size: the machine's limit in seconds, of several seeds the lowest."""
+    found: dict[float, float] = {}
+    for record in records:
+        x = scales.usable(record.sizes.get(line.axis)) or scales.usable(record.problem.get(line.axis))
+        if x is not None and record.key in floors:
+            place = _size_of(line, record, x)
+            found[place] = min(found.get(place, math.inf), floors[record.key])
+    return found
+
+
+def _above(least: Mapping[float, float], pooled: Mapping[tuple[str, float], tuple]) -> str:
+    """How many times the machine's limit the faster side took, from size to size; empty where that is not known."""
+    best: dict[float, float] = {}
+    for (_, x), (y, _, _, shape) in pooled.items():
+        if shape == "point" and x in least:
+            best[x] = min(best.get(x, math.inf), y / least[x])
+    if not best:
+        return ""
+    low, high = (scales.two_digits(value) for value in (min(best.values()), max(best.values())))
+    return (
+        f"The faster side takes {low} times the machine's limit."
+        if low == high
+        else (f"The faster side takes {low} to {high} times the machine's limit.")
     )
 
 
