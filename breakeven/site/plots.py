@@ -23,6 +23,8 @@ WIDTH, HEIGHT = 300, 210
 LEFT, RIGHT, TOP, BOTTOM = 50, 12, 10, 38
 STRONGEST = math.log(10)
 """Log-ratio from which on a cell has its full shade: 47 margins, which other effects are measured by."""
+NEAR = 30
+"""A machine's limit is drawn where the least of what was measured is at most so many times the least limit."""
 NO_FLOORS: Mapping[str, float] = types.MappingProxyType({})
 FEWEST_COUNTS = 4
 """So many different numbers of iterations on either side make a picture of what decides."""
@@ -195,7 +197,7 @@ def scaling(
 ) -> Plot | None:
     """What both sides are ranked by along a line; None where fewer than two sizes have a value.
 
-    ``floors`` are the machine's limits, in seconds by the keys of records. Their line is drawn where it comes within a decade
+    ``floors`` are the machine's limits, in seconds by the keys of records. Their line is drawn where it comes within `NEAR`
     of what was measured; beyond that it would press everything else together, and only the note tells of it.
     """
     metric = line.rank_by
@@ -206,7 +208,7 @@ def scaling(
         return None
     x_scale = Scale(xs, LEFT, WIDTH - RIGHT, pad=0.04)
     least = floors_along(line, records, floors)
-    drawn = min(least.values(), default=0.0) * 10 >= min(y for y, *_ in pooled.values())
+    drawn = min(least.values(), default=0.0) * NEAR >= min(y for y, *_ in pooled.values())
     edges = [(y, y, y, "") for y in least.values() if drawn]
     y_scale = _value_scale([*pooled.values(), *edges], metric)
     floor = [(x_scale(x), y_scale(y)) for x, y in sorted(least.items()) if drawn]
@@ -270,7 +272,7 @@ def _above(least: Mapping[float, float], pooled: Mapping[tuple[str, float], tupl
             best[x] = min(best.get(x, math.inf), y / least[x])
     if not best:
         return ""
-    low, high = (scales.two_digits(value) for value in (min(best.values()), max(best.values())))
+    low, high = (scales.two_digits(float(f"{value:.2g}")) for value in (min(best.values()), max(best.values())))
     return (
         f"The faster side takes {low} times the machine's limit."
         if low == high
