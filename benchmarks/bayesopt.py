@@ -33,7 +33,10 @@ class Propose(Sweep):
         problem="Observations",
         axes=("dimension", "points"),
         baseline="turbo_gp",
-        floor=Floor("every observation is read once", bytes=lambda of: 8 * of["points"] * (of["dimension"] + 1)),
+        floor=Floor(
+            "every observation is read once, in float64, by a method that uses them",
+            bytes=lambda of: 8 * of["points"] * (of["dimension"] + 1),
+        ),
     )
     quick = (Grid("observations", dimension=(20,), points=(30, 100, 300)),)
     full = (

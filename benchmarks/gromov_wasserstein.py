@@ -26,7 +26,9 @@ class TimeToLoss(Sweep):
         axes=("dimension", "points"),
         subject_to={"excess_loss": 0.01, **MARGINALS},
         baseline="conditional_gradient",
-        floor=Floor("both point sets are read once", bytes=lambda of: 2 * 8 * of["points"] * of["dimension"]),
+        floor=Floor(
+            "both point sets are read once, in float64", bytes=lambda of: 2 * 8 * of["points"] * of["dimension"]
+        ),
     )
     quick = (Grid("blobs", metric=("sqeuclidean",), dimension=(3,), points=(250, 500, 1000)),)
     full = (

@@ -11,7 +11,7 @@ from breakeven.sweep import Grid, Sweep
 LIMITS = {"relative_kkt": 1e-4, "bound_violation": 1e-6, "status_errors": 0}
 OF_A_FILE = (1, 4, 16, 64, 256)
 FLOOR = Floor(
-    "the matrix is read once, and a solution written for every LP",
+    "the matrix is read once, in float64 with indices of 32 bits, and a solution written for every LP",
     bytes=lambda of: 12 * of["nonzeros"] + 8 * of["children"] * of["columns"],
 )
 

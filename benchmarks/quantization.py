@@ -78,7 +78,7 @@ class LayerTime(Sweep):
         subject_to={"excess_loss": 0.1, "excess_bits": 0.0},
         baseline="gptq",
         floor=Floor(
-            "the Hessian is factored, and each column's rounding errors are carried on to the later ones, as by GPTQ",
+            "the Hessian is factored, and each column's rounding errors are carried on to the later ones, in float32 as by GPTQ",
             operations=lambda of: of["columns"] ** 3 / 3 + of["rows"] * of["columns"] ** 2,
         ),
     )

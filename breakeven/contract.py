@@ -66,13 +66,14 @@ PEAK_BYTES = Metric(
 
 @dataclasses.dataclass(frozen=True)
 class Floor:
-    """What a right answer takes at the least, whoever gives it: bytes that are read or written, and operations.
+    """What an answer takes at the least: bytes that are read or written, and operations.
 
-    Beside what `breakeven doctor` measured of a machine, that is a time which no method there can beat, drawn as the
-    machine's limit. Count only what every method has to do, or say in ``about`` which kind of method has to.
+    At the rates that `breakeven doctor` measured of a machine, that is the time drawn as the machine's limit: a yardstick of what
+    is left to gain, not a proof, since rates are measured and a method may find another way. Counts are *derived*, by whoever
+    wrote the contest.
 
     Attributes:
-        about: what is counted, such as ``"every code is read once"``.
+        about: what is counted, such as ``"every code is read once"``, and of which methods, where not of all.
         bytes: how many, from the problem's sizes and features (``{"rows": 512, "columns": 1024, ...}``).
         operations: how many multiplications and additions of ``dtype``, likewise.
         dtype: ``"float32"`` or ``"float64"``.
@@ -92,7 +93,7 @@ class Contest:
     ``subject_to`` are upper limits on numbers that the judge measures on the solution: beyond one, a solution is *wrong*.
     ``given`` are the keyword options that every entrant receives alike. ``axes`` are the sizes along which break-even
     is looked for; a size is either asked of the data set (``batch``) or read off the problem (``nonzeros``).
-    ``floor``, of contests by time, is what any answer takes.
+    ``floor``, of contests by time, is what an answer takes at the least.
     """
 
     track: str

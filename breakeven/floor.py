@@ -1,4 +1,4 @@
-"""The machine's limit: how long what no method can do without takes on a machine that was measured."""
+"""The machine's limit: how long what a contest counts as its `Floor` takes on a machine that was measured."""
 
 import math
 import typing
@@ -14,14 +14,15 @@ def seconds(floor: Floor, sizes: Mapping[str, typing.Any], limits: Mapping[str, 
         sizes: the problem's sizes and features.
         limits: of the device, see `devices.measured_limits`.
     """
+    numbers = {name: value for name, value in sizes.items() if isinstance(value, int | float)}
     times = []
     try:
         if floor.bytes:
-            times.append(_reading(float(floor.bytes(sizes)), limits.get("read_gb_per_s")))
+            times.append(_reading(floor.bytes(numbers), limits.get("read_gb_per_s")))
         if floor.operations:
             rate = limits.get(f"matmul_{floor.dtype}_gflop_per_s")
-            times.append(float(floor.operations(sizes)) / rate / 1e9 if _is_rate(rate) else None)
-    except (KeyError, TypeError, ValueError):  # a record of before that feature was told
+            times.append(floor.operations(numbers) / rate / 1e9 if _is_rate(rate) else None)
+    except KeyError:  # a record of before that feature was told
         return None
     return max((time for time in times if time is not None and 0 < time < math.inf), default=None)
 

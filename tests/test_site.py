@@ -15,6 +15,7 @@ import pandas
 import pytest
 import site_records
 
+from benchmarks.lp import FLOOR
 from breakeven import devices, registry, report, winmap
 from breakeven.contract import PEAK_BYTES, BadInput, Metric
 from breakeven.records import Block, Store, current
@@ -194,7 +195,7 @@ def test_the_front_page_has_every_verdict_without_a_script(site, records):
     text = (site.folder / "index.html").read_bytes()
     assert len(text) < 300_000
     answer = report.contest_report(contests.known()[site_records.CONTEST], records)
-    (section,) = contests.sections(records, {"records": Names(), "plots": Names()})
+    (section,) = contests.sections(records, {"records": Names(), "plots": Names()}, {})
     (card,) = front.cards([section])
     assert card.view is section.views[0]
     assert card.verdict in site.front.text
@@ -366,9 +367,17 @@ def test_the_machine_s_limit_is_drawn_where_it_is_near_and_told_where_it_is_not(
         (told,) = re.findall(r"The faster side takes ([\d,.]+) to ([\d,.]+) times the machine's limit", page.text)
         least = 200e-9 / rate  # 120 bytes of the matrix and 80 of solutions
         assert [float(one.replace(",", "")) for one in told] == pytest.approx([0.0048 / least, 0.0096 / least], rel=0.1)
-        assert "the time in which the matrix is read once, and a solution written for every LP" in page.text
+        assert f"the time in which {FLOOR.about}, at the rates" in page.text
         (record,) = [page for name, page in site.pages.items() if name.startswith("records/")]
         assert "machine's limit" in record.text
+
+
+def test_machines_have_their_own_names_in_the_navigation_even_where_their_titles_are_alike(tmp_path):
+    names = ("amd-epyc-2c-24g-aaaaaa", "amd-epyc-2c-24g-bbbbbb", "amd-epyc-4c-24g-cccccc")
+    site = made(tmp_path, [site_records.record(0.01, 0.02, machine=name) for name in names])
+    told = site.front.text.partition(" Methods ")[2].partition(" Downloads ")[0]
+    alike = "2-core amd epyc, 24 GiB"
+    assert told.split(" 4-core ") == [f"{alike} ({names[0]}) {alike} ({names[1]})", "amd epyc, 24 GiB"]
 
 
 def test_a_map_has_a_column_of_the_rows_sizes_unless_their_names_tell_them(site, tmp_path):
@@ -471,7 +480,7 @@ def test_rows_that_differ_have_names_that_differ():
         {"rate": 0.5},
     ]
     records = [layer(columns, **sizes) for sizes in wanted for columns in (8, 16)]
-    (section,) = contests.sections(records, collections.defaultdict(Names))
+    (section,) = contests.sections(records, collections.defaultdict(Names), {})
     (view,) = section.views
     names = [row.name for row in view.rows]
     assert len(set(names)) == len(wanted)
@@ -497,13 +506,13 @@ def test_lines_of_two_data_sets_are_told_apart_where_they_are_called_alike():
 def test_a_size_that_was_not_asked_for_stands_in_the_column_that_the_problem_has():
     asked = site_records.record(0.1, 0.2, batch=16)
     read = dataclasses.replace(asked, key="read", sizes={"instance": "other"}, problem={"name": "other", "batch": 16})
-    (section,) = contests.sections([asked, read], collections.defaultdict(Names))
+    (section,) = contests.sections([asked, read], collections.defaultdict(Names), {})
     assert section.views[0].columns == ("16",)
 
 
 def test_records_with_another_tolerance_are_a_section_of_their_own(tmp_path, records):
     loose = [dataclasses.replace(one, key=f"{one.key}-loose", given={"tolerance": 1e-2}) for one in records[:8]]
-    both = contests.sections([*records, *loose], collections.defaultdict(Names))
+    both = contests.sections([*records, *loose], collections.defaultdict(Names), {})
     assert [section.given for section in both] == ["", "tolerance 0.01"]
     assert [len(section.records) for section in both] == [len(records), len(loose)]
     site = made(tmp_path, [*records, *loose])
@@ -520,7 +529,7 @@ def test_two_methods_are_compared_over_all_sizes_on_a_page_of_their_own(tmp_path
     page = site.pages[name]
     assert "pdlp:fast against batched_pdhg" in page.text
     assert f"../{name}" in site.contest().values("href")
-    (section,) = contests.sections([*site_records.sweep(), *fast], collections.defaultdict(Names))
+    (section,) = contests.sections([*site_records.sweep(), *fast], collections.defaultdict(Names), {})
     (pair,) = section.pairs
     assert (pair.view.method, pair.view.baseline) == ("pdlp:fast", "batched_pdhg")
     compared = [detail for detail in pair.view.details if detail.verdict.ratio]

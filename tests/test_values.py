@@ -448,7 +448,7 @@ def test_plots_have_linear_axes_for_differences_and_units_for_bytes(page):
     _, made = page
     accuracy = [one for one in made if one.rank_by == ACCURACY]
     (line,) = winmap.lines(accuracy, "noise")
-    plot = plots.scaling(line, break_even(line.points, ACCURACY), "noise", accuracy)
+    plot = plots.scaling(line, break_even(line.points, ACCURACY), "noise", accuracy, {})
     assert len(plot.marks) == 8  # none at a size of 0
     assert all(0 <= float(tick.text) <= 1 for tick in plot.y_ticks)
     assert 3 <= len(plot.y_ticks) <= 9
@@ -459,7 +459,7 @@ def test_plots_have_linear_axes_for_differences_and_units_for_bytes(page):
     assert float(higher.text.split(": ")[1].split(" ")[0]) > float(lower.text.split(": ")[1].split(" ")[0])
     memory = [one for one in made if one.rank_by == PEAK_BYTES]
     (line,) = winmap.lines(memory, "points")
-    plot = plots.scaling(line, break_even(line.points, PEAK_BYTES), "points", memory)
+    plot = plots.scaling(line, break_even(line.points, PEAK_BYTES), "points", memory, {})
     assert any("MiB" in tick.text for tick in plot.y_ticks)
 
 

@@ -80,7 +80,8 @@ def _files(
     hardware = machines.machines(sections, store.folder, names)
     prose = documents.documents()
     files: dict[str, str | bytes] = {name: (HERE / name).read_text(encoding="utf-8") for name in ASSETS}
-    titles = {one.name: one.title for one in hardware}
+    alike = collections.Counter(one.title for one in hardware)
+    titles = {one.name: one.title if alike[one.title] == 1 else f"{one.title} ({one.name})" for one in hardware}
     cards = front.cards(sections)
     order = {card.contest.path: place for place, card in enumerate(cards)}
     by_card = sorted(sections, key=lambda section: order.get(section.contest.path, len(order)))

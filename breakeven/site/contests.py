@@ -10,7 +10,6 @@ import functools
 import itertools
 import math
 import statistics
-import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,8 +26,6 @@ MOST_ROWS = 40
 """Rows of a win map on a contest's page, which has a map for every method; longer ones have a page for themselves."""
 MOST_PAIRED = 2000
 """Cells of pairs of methods on one contest and machine; pairs that rank low have no page, where there are more."""
-UNMEASURED: Mapping = types.MappingProxyType({})
-"""Limits of machines of which none are known."""
 ENDINGS = {"timeout": "time-out", "out_of_memory": "out of memory"}
 KINDS = {
     "method": ("●", "{method} {better}"),
@@ -201,7 +198,7 @@ class Section:
 
 
 def sections(
-    records: Sequence[Record], files: Mapping[str, Names], limits: Mapping[str, Mapping[str, Mapping]] = UNMEASURED
+    records: Sequence[Record], files: Mapping[str, Names], limits: Mapping[str, Mapping[str, Mapping]]
 ) -> list[Section]:
     """All contests in the order of their names, of each the machine and the options with the most records first.
 

@@ -8,7 +8,6 @@ import dataclasses
 import itertools
 import math
 import statistics
-import types
 from collections.abc import Iterable, Mapping, Sequence
 
 from breakeven import ranking, report, sampling, winmap
@@ -24,8 +23,7 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 12, 10, 38
 STRONGEST = math.log(10)
 """Log-ratio from which on a cell has its full shade: 47 margins, which other effects are measured by."""
 NEAR = 30
-"""A machine's limit is drawn where the least of what was measured is at most so many times the least limit."""
-NO_FLOORS: Mapping[str, float] = types.MappingProxyType({})
+"""A machine's limit is drawn where what was measured comes within this factor of it."""
 FEWEST_COUNTS = 4
 """So many different numbers of iterations on either side make a picture of what decides."""
 
@@ -193,7 +191,7 @@ def cut(text: str, most: int) -> str:
 
 
 def scaling(
-    line: winmap.Line, found: BreakEven, title: str, records: Sequence[Record], floors: Mapping[str, float] = NO_FLOORS
+    line: winmap.Line, found: BreakEven, title: str, records: Sequence[Record], floors: Mapping[str, float]
 ) -> Plot | None:
     """What both sides are ranked by along a line; None where fewer than two sizes have a value.
 
@@ -208,7 +206,8 @@ def scaling(
         return None
     x_scale = Scale(xs, LEFT, WIDTH - RIGHT, pad=0.04)
     least = floors_along(line, records, floors)
-    drawn = min(least.values(), default=0.0) * NEAR >= min(y for y, *_ in pooled.values())
+    above = times_of_floor(pooled, least)
+    drawn = min(above, default=math.inf) <= NEAR
     edges = [(y, y, y, "") for y in least.values() if drawn]
     y_scale = _value_scale([*pooled.values(), *edges], metric)
     floor = [(x_scale(x), y_scale(y)) for x, y in sorted(least.items()) if drawn]
@@ -249,7 +248,7 @@ def scaling(
         sides=(line.method, line.baseline),
         limit=(y_scale(limit), f"limit {limit:g} s") if limit and y_scale.holds(limit) else None,
         floor=(" ".join(f"{x},{y}" for x, y in floor), floor[-1][1]) if floor else None,
-        note=_above(least, pooled),
+        note=_above(above),
     )
 
 
@@ -264,20 +263,20 @@ def floors_along(line: winmap.Line, records: Iterable[Record], floors: Mapping[s
     return found
 
 
-def _above(least: Mapping[float, float], pooled: Mapping[tuple[str, float], tuple]) -> str:
-    """How many times the machine's limit the faster side took, from size to size; empty where that is not known."""
+def times_of_floor(pooled: Mapping[tuple[str, float], tuple], least: Mapping[float, float]) -> list[float]:
+    """How many times the machine's limit the faster side took, at each size where both are known."""
     best: dict[float, float] = {}
     for (_, x), (y, _, _, shape) in pooled.items():
         if shape == "point" and x in least:
             best[x] = min(best.get(x, math.inf), y / least[x])
-    if not best:
+    return list(best.values())
+
+
+def _above(times: Sequence[float]) -> str:
+    if not times:
         return ""
-    low, high = (scales.two_digits(float(f"{value:.2g}")) for value in (min(best.values()), max(best.values())))
-    return (
-        f"The faster side takes {low} times the machine's limit."
-        if low == high
-        else (f"The faster side takes {low} to {high} times the machine's limit.")
-    )
+    low, high = (scales.two_digits(float(f"{value:.2g}")) for value in (min(times), max(times)))
+    return f"The faster side takes {low if low == high else f'{low} to {high}'} times the machine's limit."
 
 
 def values_along(line: winmap.Line, records: Iterable[Record]) -> dict[tuple[str, float], tuple]:
