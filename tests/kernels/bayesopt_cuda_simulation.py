@@ -5,10 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from numba import config, cuda
 
 from breakeven.contract import BadInput
 from breakeven.methods.bayesopt.kernels import cuda as kernels
+from breakeven.methods.bayesopt.kernels.enn import Neighbours
 
 
 def by_definition(points, queries, k):
@@ -98,6 +100,20 @@ def other_launches() -> None:
     assert_nearest(points, queries, 7)
 
 
+def the_surrogate_of_a_device() -> None:
+    """Fits and predicts what that of the CPU does."""
+    rng = np.random.default_rng(7)
+    unit, queries = rng.random((40, 3)), rng.random((6, 3))
+    y, unknown = unit.sum(axis=1), np.full(40, np.nan)
+    found = []
+    for device in ("cpu", "cuda:0"):
+        surrogate = Neighbours(unit, y, unknown, queries[0], 5, torch.device(device))
+        scales = surrogate.fit("profile", np.random.default_rng(0))
+        found.append([*surrogate.predict(queries, scales), scales.epistemic, scales.aleatoric])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
 def unusable_arguments() -> None:
     points, queries, centre = np.ones((3, 2)), np.ones((4, 2)), np.ones(2)
     for arguments, message in [
@@ -115,7 +131,7 @@ def unusable_arguments() -> None:
 
 PROGRAMS = (
     random_points, whole_numbers, duplicates, what_single_precision_cannot_tell_apart, far_points, other_launches,
-    unusable_arguments,
+    the_surrogate_of_a_device, unusable_arguments,
 )  # fmt: skip
 
 

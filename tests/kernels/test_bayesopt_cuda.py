@@ -6,8 +6,10 @@ import torch
 from kernels.without_gpu import registers, simulate
 from numba import cuda
 
+from breakeven.methods.bayesopt import turbo_enn
 from breakeven.methods.bayesopt.kernels import cuda as kernels
 from breakeven.methods.bayesopt.kernels.neighbours import Index
+from breakeven.problems.bayesopt import Observations
 
 SINGLE, DOUBLE, WHOLE = "float32[:, ::1]", "float64[:, ::1]", "int64[:, ::1]"
 OF_PARTS = {"scores": "float32[:, :, ::1]", "found": "int32[:, :, ::1]", "measured": "float64[:, :, ::1]"}
@@ -32,9 +34,12 @@ def test_kernels_compile_for_hopper_without_spills(kernel, for_hopper):
     assert found <= 128
 
 
-@pytest.mark.skipif(
+on_a_gpu = pytest.mark.skipif(
     not (cuda.is_available() and torch.cuda.is_available()), reason="needs an NVIDIA GPU and torch for it"
 )
+
+
+@on_a_gpu
 @pytest.mark.filterwarnings("ignore:Grid size")
 @pytest.mark.parametrize(
     ("n", "m", "d", "k"),
@@ -51,3 +56,14 @@ def test_a_device_finds_what_the_cpu_does(n, m, d, k):
         squares, indices = Index(points, points.mean(axis=0)).search(queries, k)
         np.testing.assert_allclose(found[0].cpu(), squares, rtol=1e-12)
         assert ((found[1].cpu().numpy() == indices) | np.isclose(found[0].cpu(), squares, rtol=1e-14)).all()
+
+
+@on_a_gpu
+@pytest.mark.filterwarnings("ignore:Grid size")
+def test_a_device_proposes_what_the_cpu_does():
+    rng = np.random.default_rng(0)
+    x = rng.random((3000, 20))
+    problem = Observations.of("sum", x, x.sum(axis=1), [[0, 1]] * 20, batch=10)
+    here, there = turbo_enn.propose(problem), turbo_enn.propose(problem.to("cuda:0"))
+    assert there.x.device == torch.device("cuda:0")
+    torch.testing.assert_close(there.x.cpu(), here.x)

@@ -163,7 +163,7 @@ def test_known_variances_are_used():
     assert told.centre() != 0
 
 
-@pytest.mark.parametrize("options", [{"acquisition": "luck"}, {"fit": "none"}, {"k": 0}, {"k": 2.5}])
+@pytest.mark.parametrize("options", [{"acquisition": "luck"}, {"fit": "none"}, {"k": 0}, {"k": 2.5}, {"device": "tpu"}])
 def test_options_that_are_none_are_refused(options):
     with pytest.raises(BadInput):
         TurboENN([[0, 1]], **options)

@@ -9,8 +9,8 @@ Every query is settled by one thread in a fixed order: results are the same from
 Memory beyond arguments and results: 4 (n + m) d bytes for float32 copies, 16 bytes for each candidate, of which a query has
 k + `SPARE` per part, and 8 n for each of `DOUBTS` blocks.
 
-No method calls it yet: the trust region draws its candidates on the CPU. Checked in the simulator and compiled for compute
-capability 9.0; not measured on a GPU yet.
+The trust region draws its candidates on the CPU, from where `device.OnDevice` brings them. Checked in the simulator and compiled
+for compute capability 9.0; not measured on a GPU yet.
 """
 
 import functools

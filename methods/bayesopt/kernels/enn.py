@@ -11,12 +11,14 @@ and an observation has the variance ``s_a`` on top (arXiv:2506.12818).
 import dataclasses
 
 import numpy as np
+import torch
 
 from breakeven.methods.bayesopt.kernels.neighbours import Index
 
 NEIGHBOURS, FITTED_ON, PAIRS = 10, 100, 100  # K, P and C of the paper's runs
 SMALLEST = 1e-9  # variance added to every guess, so that an observation at distance 0 has a finite weight
 RATIOS = np.logspace(-6, 4, 101)  # of s_a to s_e d^2, at the median distance
+CPU = torch.device("cpu")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +35,11 @@ class Neighbours:
     Args:
         unit: (n, d) in the unit cube. y: (n,). variance: (n,) of each one's noise, NaN where it is not known.
         centre: (d,) of the region, near which searches are cheap.
+        device: where they are searched.
     """
 
-    def __init__(self, unit, y, variance, centre, k: int = NEIGHBOURS):
-        self.index, self.k = Index(unit, centre), k
+    def __init__(self, unit, y, variance, centre, k: int = NEIGHBOURS, device: torch.device = CPU):
+        self.index, self.k = _index(unit, centre, device), k
         middle = float(np.median(y))
         unit_of_y = float(np.abs(y - middle).max()) or 1.0  # squares of 1e300 are infinite
         spread = float(np.std((y - middle) / unit_of_y))
@@ -66,6 +69,15 @@ class Neighbours:
         mean, epistemic = _combine(squares, self.z[near], self.known[near], scales)
         variance = epistemic + scales.aleatoric if observed else epistemic
         return self.middle + self.spread * mean, self.spread * np.sqrt(variance)
+
+
+def _index(unit, centre, device: torch.device):
+    """Observations to be searched where the device's memory is."""
+    if device.type == "cpu":
+        return Index(unit, centre)
+    from breakeven.methods.bayesopt.kernels.device import OnDevice  # loads Numba's CUDA
+
+    return OnDevice(unit, centre, device)
 
 
 def _combine(squares, values, known, scales: Scales):
