@@ -1,15 +1,13 @@
 """Landing on the moon: a controller with 12 parameters for Gymnasium's lander, as in TuRBO's experiments."""
 
-import warnings
-
 import numpy as np
 
-from breakeven.contract import BadInput, Unsupported, dataset
+from breakeven.contract import dataset
+from breakeven.datasets.bayesopt._gymnasium import Cost, black_box, check_count
 from breakeven.problems.bayesopt import BlackBox
 
 STEPS = 500  # of an episode, at most
 REACHABLE = -330.0  # minus a return that no controller is known to reach on average
-SAMPLE = 20
 
 
 def controlled(w: np.ndarray, state: np.ndarray) -> int:
@@ -31,34 +29,6 @@ def controlled(w: np.ndarray, state: np.ndarray) -> int:
 USUAL = np.array([0.5, 1.0, 0.4, 0.55, 0.5, 1.0, 0.5, 0.5, 0.0, 0.5, 0.05, 0.05])
 
 
-class Landing:
-    """Minus the mean return over some fixed moons; an episode's seed decides all that is random in it."""
-
-    def __init__(self, moons: int):
-        try:  # here, since a sweep is more than the data sets of an extra
-            import gymnasium
-
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", DeprecationWarning
-                )  # an error in the making of its types ends the process
-                import Box2D  # noqa: F401, the world's physics
-        except ModuleNotFoundError as error:
-            raise Unsupported("it needs gymnasium and Box2D, which are in the extra 'games'") from error
-        self.moons, self.world = moons, gymnasium.make("LunarLander-v3", max_episode_steps=STEPS)
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        return np.array([-np.mean([self._episode(w, moon) for moon in range(self.moons)]) for w in x])
-
-    def _episode(self, w: np.ndarray, moon: int) -> float:
-        state, _ = self.world.reset(seed=moon)
-        total, over = 0.0, False
-        while not over:
-            state, reward, ended, cut = self.world.step(controlled(w, state))[:4]
-            total, over = total + float(reward), ended or cut
-        return total
-
-
 @dataset(title="Lunar lander", source="Gymnasium's LunarLander-v3", real=True, packages=("gymnasium", "Box2D"))
 def lunar_lander(*, moons: int = 5, evaluations: int = 200, batch: int = 10, seed: int = 0) -> BlackBox:
     """12-D, each parameter from 0 to 2; the value is minus a mean return, of which -200 counts as landed.
@@ -69,12 +39,7 @@ def lunar_lander(*, moons: int = 5, evaluations: int = 200, batch: int = 10, see
         moons: episodes per evaluation, some 10 ms each.
         seed: of the entrants; the moons are the same.
     """
-    if moons < 1:
-        raise BadInput(f"lunar_lander: moons={moons}; ask for at least 1")
-    landing = Landing(moons)
+    check_count("lunar_lander: moons", moons)
     box = np.tile([0.0, 2.0], (len(USUAL), 1))
-    sample = np.random.default_rng(0).uniform(0, 2, (SAMPLE, len(box)))
-    return BlackBox.of(
-        f"lunar_lander_{moons}", landing, box, budget=evaluations, batch=batch, best=REACHABLE,
-        typical=float(landing(sample).mean()), seed=seed,
-    )  # fmt: skip
+    cost = Cost("LunarLander-v3", STEPS, moons, controlled)
+    return black_box("lunar_lander", cost, box, best=REACHABLE, evaluations=evaluations, batch=batch, seed=seed)

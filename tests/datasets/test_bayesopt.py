@@ -148,9 +148,14 @@ def test_two_judges_of_bbob_agree(function):
 
 def test_data_sets_of_an_extra_say_which_one_is_missing(monkeypatch):
     from breakeven.datasets.bayesopt.bbob import bbob
+    from breakeven.datasets.bayesopt.bipedal_walker import bipedal_walker
     from breakeven.datasets.bayesopt.lunar_lander import lunar_lander
 
-    for module, dataset, extra in (("ioh", bbob, "bbob"), ("gymnasium", lunar_lander, "games")):
+    for module, dataset, extra in (
+        ("ioh", bbob, "bbob"),
+        ("gymnasium", lunar_lander, "games"),
+        ("gymnasium", bipedal_walker, "games"),
+    ):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(Unsupported, match=f"the extra '{extra}'"):
             dataset()
@@ -175,3 +180,22 @@ def test_a_lander_lands_by_the_usual_parameters():
     assert problem.best < value[0] < problem.typical
     with pytest.raises(BadInput, match="moons=0"):
         lunar_lander(moons=0)
+
+
+def test_a_walker_is_paid_for_its_way_and_no_more_than_the_whole_of_it():
+    pytest.importorskip("gymnasium", reason="needs the extra 'games'")
+    pytest.importorskip("Box2D", reason="needs the extra 'games'")
+    from gymnasium.envs.box2d import bipedal_walker as world
+
+    from breakeven.datasets.bayesopt.bipedal_walker import REACHABLE, bipedal_walker
+
+    problem = bipedal_walker(paths=2)
+    assert problem.dimension == 100
+    still = problem.function(np.zeros((1, 100)))
+    assert problem.function(np.zeros((1, 100))) == still
+    assert problem.best < still[0] < 150
+    assert -150 < problem.typical < 150
+    way = world.TERRAIN_STEP * (world.TERRAIN_LENGTH - world.TERRAIN_GRASS - world.TERRAIN_STARTPAD / 2)
+    assert 130 * way / world.SCALE < -REACHABLE
+    with pytest.raises(BadInput, match="paths=0"):
+        bipedal_walker(paths=0)
