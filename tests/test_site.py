@@ -280,11 +280,15 @@ def test_a_method_page_has_the_paper_s_claim_beside_what_was_measured(tmp_path):
     file = pathlib.Path(registry.__file__).parents[1] / "methods" / "lp" / "batched_pdhg.py"
     entry = listing("batched_pdhg", str(file))
     told = methods.claims(file.with_name(methods.CLAIMS))["batched_pdhg"]
-    site = made(tmp_path, [site_records.record(0.1, 0.2)], [entry])
+    names = ("amd-epyc-2c-24g-aaaaaa", "amd-epyc-4c-24g-bbbbbb")
+    site = made(tmp_path, [site_records.record(0.1, 0.2, machine=name) for name in names], [entry])
     page = site.pages["methods/lp-batched_pdhg.html"]
     claim = page.text.index(told.claim)
     assert told.source in page.text
     assert page.text.index("batched_pdhg is faster at", claim) < page.text.index("Where it wins")
+    claimed = page.text[claim : page.text.index("Where it wins")]
+    assert claimed.count("batched_pdhg is faster at") == 1  # the same on both machines, told once
+    assert "2 threads, 2-core amd epyc, 24 GiB; cpu, 2 threads, 4-core amd epyc, 24 GiB." in claimed
     bare = made(tmp_path / "bare", [site_records.record(0.1, 0.2, name="other")], [entry])
     assert "lp/strong_branching: not measured yet" in bare.pages["methods/lp-batched_pdhg.html"].text
 

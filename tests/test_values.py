@@ -1,5 +1,6 @@
 """Contests that rank by something other than time, on simulated records of known truth: from a cell to the page."""
 
+import collections
 import dataclasses
 import io
 import json
@@ -424,6 +425,9 @@ def test_the_page_shows_pooled_sizes_and_every_seed(page):
     assert all(one.command in text for one in made)
     assert "new is better in 2 of 5 cells, old in 3." in text
     assert "a mass is negative" in text
+    counts = collections.Counter(str(one.sizes) for one in made if one.contest != MEMORY.path)
+    assert f"{min(counts.values())} to {max(counts.values())} seeds to a cell" in text
+    assert "1 seed to a cell" in text
 
 
 def test_the_page_names_metrics_units_and_directions(page):

@@ -247,8 +247,9 @@ def _digests(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _breakable(text: typing.Any) -> markupsafe.Markup:
-    """Names of files and methods may break after an underscore, where they must break."""
-    return markupsafe.escape(text).replace("_", markupsafe.Markup("_<wbr>"))
+    """Names of contests, files and methods may break after a stroke or an underscore, where they must break."""
+    with_breaks = markupsafe.escape(text).replace("_", markupsafe.Markup("_<wbr>"))
+    return with_breaks.replace("/", markupsafe.Markup("/<wbr>"))
 
 
 def _significant(value: typing.Any) -> str:

@@ -127,6 +127,15 @@ class View:
         return ", ".join(filter(None, (self.device, count(self.threads, "thread"), self.given)))
 
     @property
+    def seeds(self) -> str:
+        """How many seeds a cell pools; empty of times, which are not pooled."""
+        if self.metric.is_time or not self.details:
+            return ""
+        pooled = [detail.verdict.instances for detail in self.details]
+        least, most = min(pooled), max(pooled)
+        return f"{count(most, 'seed') if least == most else f'{least} to {most} seeds'} to a cell"
+
+    @property
     def size_column(self) -> str:
         """Head of the column with each row's size; empty where the size was asked for, as the rows' names tell it then."""
         asked = all(self.size_axis in detail.record.sizes for detail in self.details)

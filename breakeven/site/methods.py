@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from breakeven import registry
 from breakeven.contract import BadInput
+from breakeven.site import front
 from breakeven.site.contests import Section, View
 from breakeven.site.names import CHECKOUT, Names
 
@@ -47,6 +48,14 @@ class Method:
     @property
     def title(self) -> str:
         return (self.listing and self.listing.title) or self.name
+
+    def measured(self, path: str) -> dict[str, list[tuple[Section, View]]]:
+        """What a contest that the claim names says of it, each verdict once, with where it was found."""
+        found: dict[str, list[tuple[Section, View]]] = {}
+        for section, view in self.results:
+            if section.contest.path == path and view.method == self.name:
+                found.setdefault(front.verdict(view), []).append((section, view))
+        return found
 
 
 def methods(
