@@ -11,11 +11,26 @@ import torch
 from adapters import failed
 
 from breakeven import check, registry
-from breakeven.check import ANEW, ANSWERS, CLOCKS, GLOBALS, IDLE, IMPORT, PLACE, PRECISE, READY, RIGHT, SAME, TAKES
-
-from breakeven.check import TIGHTER, UNCHANGED, WRITTEN  # isort: skip
-from breakeven.contract import Contest  # isort: skip
-from breakeven.problems.bayesopt import Trace  # isort: skip
+from breakeven.contract import Contest
+from breakeven.examination import (
+    ANEW,
+    ANSWERS,
+    CLOCKS,
+    GLOBALS,
+    IDLE,
+    IMPORT,
+    PLACE,
+    PRECISE,
+    READY,
+    RIGHT,
+    SAME,
+    TAKES,
+    TIGHTER,
+    UNCHANGED,
+    WRITTEN,
+    Examination,
+)
+from breakeven.problems.bayesopt import Trace
 
 START = """
 import dataclasses, os, subprocess, sys, threading, time
@@ -354,11 +369,11 @@ def test_a_contest_that_asks_for_no_more_than_another_is_not_checked_again():
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_what_was_measured_during_a_call_may_differ_between_two_answers_and_nothing_else(device):
     trace = Trace(torch.zeros(2, 3), torch.zeros(2), torch.tensor([1.0, 2.0]), recommended=0)
-    examination = types.SimpleNamespace(device=device)
+    place = types.SimpleNamespace(device=device)
     later = dataclasses.replace(trace, waited=trace.waited + 1)
-    assert check._Examination._unlike(examination, trace, later) == ""
+    assert Examination._unlike(place, trace, later) == ""
     other = dataclasses.replace(later, y=trace.y + 1)
-    assert check._Examination._unlike(examination, trace, other) == "y differs"
+    assert Examination._unlike(place, trace, other) == "y differs"
 
 
 def test_a_clock_that_has_run_for_long_has_few_digits_and_is_no_narrow_dtype():
@@ -366,7 +381,7 @@ def test_a_clock_that_has_run_for_long_has_few_digits_and_is_no_narrow_dtype():
 
     def precision(trace: Trace) -> list[dict]:
         told.clear()
-        examination = check._Examination({"device": "cpu"}, told.append)
+        examination = Examination({"device": "cpu"}, told.append)
         examination._precision([(types.SimpleNamespace(dtype=torch.float64), trace)])
         return [event for event in told if event["outcome"] == "failed"]
 

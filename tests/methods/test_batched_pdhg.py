@@ -14,11 +14,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breakeven.check import FLOAT32_LIMIT
 from breakeven.contract import Unsupported
 from breakeven.datasets.lp.facility_location import facility_location
 from breakeven.datasets.lp.miplib import miplib
 from breakeven.datasets.lp.set_cover import set_cover
+from breakeven.examination import FLOAT32_LIMIT
 from breakeven.methods.lp.batched_pdhg import CHECK_EVERY, solve
 from breakeven.problems import lp
 from breakeven.problems.lp import (
