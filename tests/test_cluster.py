@@ -19,6 +19,9 @@ from slurm import Pretended, Real, start_real
 
 from breakeven import cli, cluster, devices, registry, sweep
 from breakeven.cell import Limits
+from breakeven.cluster import collection, submission
+from breakeven.cluster.sweeps import Log, Progress
+from breakeven.cluster.task import TaskStore
 from breakeven.contract import BadInput
 from breakeven.records import Record, Side, Store
 
@@ -182,8 +185,8 @@ def test_cells_are_packed_by_what_they_took_before(slurm, results):
 
 
 def test_more_tasks_than_an_array_may_have_are_several_arrays(slurm, results, measured, monkeypatch):
-    monkeypatch.setattr(cluster, "ARRAY_TASKS", 2)
-    monkeypatch.setattr(cluster, "TASK_SECONDS", 0.0)
+    monkeypatch.setattr(submission, "ARRAY_TASKS", 2)
+    monkeypatch.setattr(submission, "TASK_SECONDS", 0.0)
     cluster.submit(planned(1, 2, 3), results, LIMITS)
     assert slurm.pending() == ["1_0", "1_1", "2"]
     run_all(slurm)
@@ -518,7 +521,7 @@ def test_no_cell_is_measured_that_the_disk_has_no_room_for(slurm, small_disk, me
 def test_a_record_that_cannot_be_written_leaves_no_fragment(slurm, results, measured):
     submitted = cluster.submit(planned(1, 2), results, LIMITS)
     (task,) = submitted.tasks()
-    store = cluster._TaskStore(task, submitted)
+    store = TaskStore(task, submitted)
     first, second = (record_of(cell) for cell in planned(1, 2))
     store.append(first)
     path = store.path(first.machine, first.contest)
@@ -547,9 +550,9 @@ def test_a_task_that_finishes_while_records_are_gathered_is_gathered_the_next_ti
     slurm, results, measured, monkeypatch
 ):
     cluster.submit(planned(1), results, LIMITS)
-    merge = cluster._merge
+    merge = collection._merge
     with monkeypatch.context() as once:
-        once.setattr(cluster, "_merge", lambda submitted: (merge(submitted), run_all(slurm))[0])
+        once.setattr(collection, "_merge", lambda submitted: (merge(submitted), run_all(slurm))[0])
         (report,) = cluster.collect(results)
     assert (report.finished, report.merged) == (0, 0)
     (report,) = cluster.collect(results)
@@ -589,7 +592,7 @@ def test_options_that_cannot_be_are_told(slurm, results, arguments, said):
     [("30", 30), ("30:30", 31), ("1:30:00", 90), ("1-0", 1440), ("1-02:30", 1590), ("2-00:00:01", 2881)],
 )
 def test_time_limits_are_read_as_sbatch_reads_them(text, minutes):
-    assert cluster._minutes(text) == minutes
+    assert submission._minutes(text) == minutes
 
 
 def test_what_is_missing_is_told(slurm, results, monkeypatch, tmp_path):
@@ -721,12 +724,12 @@ def wait(until, seconds: float = 120.0):
 def test_node_failure_time_limit_and_cancellation_on_a_real_slurm(real, results, monkeypatch):
     """One after the other, each in the middle of a cell; every cell is measured once, by its real worker."""
     monkeypatch.setenv("SLURM_CONF", str(real.folder / "slurm.conf"))
-    monkeypatch.setattr(cluster, "TASK_SECONDS", 2 * 26.5)  # two cells of the guessed time
+    monkeypatch.setattr(submission, "TASK_SECONDS", 2 * 26.5)  # two cells of the guessed time
     submitted = cluster.submit(planned(1, 2, 3, 4), results, LIMITS, threads=1)
     first, second = submitted.tasks()
 
-    def progress(task: pathlib.Path) -> cluster.Progress:
-        return cluster.Progress(cluster.Log(task).read())
+    def progress(task: pathlib.Path) -> Progress:
+        return Progress(Log(task).read())
 
     def in_the_middle(task: pathlib.Path) -> bool:
         """Of a cell, after another one."""
@@ -737,7 +740,7 @@ def test_node_failure_time_limit_and_cancellation_on_a_real_slurm(real, results,
         return json.loads((task / "job.json").read_text())["job"]
 
     def state(task: pathlib.Path) -> str:
-        return cluster._states([job(task)])[job(task)][0]
+        return collection._states([job(task)])[job(task)][0]
 
     wait(lambda: in_the_middle(first))
     assert state(second) == "PENDING"  # the first one holds the node alone
