@@ -15,8 +15,8 @@ import pandas
 import pytest
 import site_records
 
-from benchmarks.lp import FLOOR
 from breakeven import devices, registry, report, winmap
+from breakeven.benchmarks.lp import FLOOR
 from breakeven.contract import PEAK_BYTES, BadInput, Metric
 from breakeven.records import Block, Store, current
 from breakeven.site import build, contests, documents, front, machines, methods, picture, plots, scales
