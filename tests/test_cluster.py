@@ -597,7 +597,7 @@ def test_time_limits_are_read_as_sbatch_reads_them(text, minutes):
 
 def test_what_is_missing_is_told(slurm, results, monkeypatch, tmp_path):
     with monkeypatch.context() as here:
-        here.setattr(cluster.importlib.util, "find_spec", lambda name: None)
+        here.setattr(submission.importlib.util, "find_spec", lambda name: None)
         with pytest.raises(BadInput, match=r"pip install 'breakeven\[slurm\]'"):
             cluster.submit(planned(1), results, LIMITS)
     with monkeypatch.context() as here:
