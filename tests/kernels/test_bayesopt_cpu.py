@@ -27,14 +27,27 @@ def assert_nearest(points, queries, k, centre=None):
     return squares, indices
 
 
+def searched(index, queries, k):
+    """Indices, and for which queries float32 was enough to tell."""
+    offsets = (queries - index.centre).astype(np.float32)
+    row, where = np.nonzero(offsets)
+    starts = np.searchsorted(row, np.arange(len(queries) + 1))
+    _, indices, proven = cpu.search(
+        index.points, queries, index.centre, index._order, index._blocks, index._halves,
+        starts, where.astype(np.int32), offsets[row, where], k, k + 6,
+    )  # fmt: skip
+    return indices, proven
+
+
 @pytest.mark.parametrize(
     ("n", "m", "d", "k"),
     [
         (1, 1, 1, 1),
         (5, 3, 2, 10),
         (127, 9, 3, 5),
-        (128, 65, 1, 10),
-        (129, 64, 4, 10),
+        (255, 9, 3, 5),
+        (256, 65, 1, 10),
+        (257, 64, 4, 10),
         (1000, 130, 7, 10),
         (700, 20, 30, 100),
     ],
@@ -53,6 +66,31 @@ def test_queries_that_share_coordinates_with_the_centre():
     squares, indices = assert_nearest(points, queries, 10, centre)
     assert squares[5, 0] == 0
     assert indices[5, 0] == 3
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-9, 1.0, 1e6])
+@pytest.mark.parametrize("nearer", [True, False])
+def test_points_that_come_nearer_or_go_away(nearer, scale):
+    """As a run's observations do; queries lie near the centre, among the points and beyond them."""
+    rng = np.random.default_rng(6)
+    radii = np.geomspace(1e-3, 1, 3000)[:: -1 if nearer else 1]
+    directions = rng.standard_normal((3000, 6))
+    points = scale * radii[:, None] * directions / np.linalg.norm(directions, axis=1)[:, None]
+    queries = points[rng.integers(3000, size=80)] * rng.choice([0.9, 1.0, 1.1, 5.0], (80, 1))
+    assert_nearest(points, queries, 10, centre=np.zeros(6))
+
+
+def test_what_lies_too_far_from_the_centre_is_not_read():
+    rng = np.random.default_rng(7)
+    points = np.vstack([0.01 * rng.random((cpu.WIDTH, 3)), 1 + rng.random((5 * cpu.WIDTH, 3))])
+    index, queries = Index(points, np.zeros(3)), 0.01 * rng.random((70, 3))
+    indices, proven = searched(index, queries, 10)
+    assert proven.all()
+    index._blocks[1:] = 1e6  # were they read, they would be taken for the nearest
+    again, proven = searched(index, queries, 10)
+    assert proven.all()
+    assert (again == indices).all()
+    assert not searched(index, points[-9:], 10)[1].any()
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-4, 1.0, 1e6])
@@ -81,41 +119,11 @@ def test_float32_alone_would_have_been_wrong_and_is_not_trusted():
     """What is proven agrees with the search in float64; what is not, is searched again."""
     rng = np.random.default_rng(4)
     points = 0.5 + 1e-7 * rng.random((300, 8))
-    index = Index(points, np.zeros(8))
     queries = points[:20]
-    offsets = queries.astype(np.float32)
-    row, where = np.nonzero(offsets)
-    starts = np.searchsorted(row, np.arange(21))
-    _, indices, proven = cpu.search(
-        points,
-        queries,
-        np.zeros(8),
-        index._blocks,
-        index._halves,
-        starts,
-        where.astype(np.int32),
-        offsets[row, where],
-        5,
-        11,
-    )
+    indices, proven = searched(Index(points, np.zeros(8)), queries, 5)
     assert not proven.all()
     assert (indices == by_definition(points, queries, 5)[1]).all()
-    near = Index(points, points[0])  # around which they can be told apart
-    offsets = (queries - points[0]).astype(np.float32)
-    row, where = np.nonzero(offsets)
-    starts = np.searchsorted(row, np.arange(21))
-    _, indices, proven = cpu.search(
-        points,
-        queries,
-        points[0],
-        near._blocks,
-        near._halves,
-        starts,
-        where.astype(np.int32),
-        offsets[row, where],
-        5,
-        11,
-    )
+    indices, proven = searched(Index(points, points[0]), queries, 5)  # around which they can be told apart
     assert proven.any()
     assert (indices == by_definition(points, queries, 5)[1]).all()
 

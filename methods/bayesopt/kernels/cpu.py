@@ -4,22 +4,27 @@ Points lie in blocks of `WIDTH`, one coordinate after the other, so that a query
 *changed* coordinate: a candidate of a trust region that shares all but 20 of 100 coordinates with the centre of the
 coordinates costs a fifth of a dense product. No matrix of distances is stored. A query is handled by one thread, in a fixed
 order, so that nothing depends on the number of threads.
+
+Blocks hold the points nearest to the centre first. So the first ones settle most of what is near: a run's own order is the
+worst one, since it comes ever nearer to its centre, and each point would enter the list of each query. And a query is done
+where all that is left lies too far from the centre.
 """
 
 import numpy as np
 from numba import njit, prange
 
-WIDTH = 128  # points in a block: 100 coordinates of it are 50 KiB
+WIDTH = 256  # points in a block: 100 coordinates of it are 100 KiB
 GROUP = 64  # queries that a block is used for while it is in the cache
 FAR = np.float32(1e30)  # half the square of what is no point
+ROUNDED = np.float32(1e-6)  # what a bound in float32 may be off by, at most
 
 _OPTIONS = {"cache": True, "error_model": "numpy"}
 _FAST = {**_OPTIONS, "fastmath": {"nnan", "ninf", "nsz", "arcp", "contract", "reassoc"}}
 
 
 @njit(**_OPTIONS)
-def blocked(points, centre):
-    """Points (n, d), float64, around ``centre`` (d,): blocks (b, d, WIDTH) and half their squares (b, WIDTH), float32."""
+def blocked(points, centre, order):
+    """Points (n, d), float64, in an order (n,), around ``centre`` (d,): blocks (b, d, WIDTH), half their squares (b, WIDTH)."""
     n, d = points.shape
     count = (n + WIDTH - 1) // WIDTH
     blocks = np.zeros((count, d, WIDTH), np.float32)
@@ -28,7 +33,7 @@ def blocked(points, centre):
         for i in range(min(WIDTH, n - b * WIDTH)):
             half = 0.0
             for j in range(d):
-                value = points[b * WIDTH + i, j] - centre[j]
+                value = points[order[b * WIDTH + i], j] - centre[j]
                 blocks[b, j, i] = value
                 half += value * value
             halves[b, i] = 0.5 * half
@@ -36,12 +41,12 @@ def blocked(points, centre):
 
 
 @njit(parallel=True, **_OPTIONS)
-def search(points, queries, centre, blocks, halves, starts, where, values, k, kept):
+def search(points, queries, centre, order, blocks, halves, starts, where, values, k, kept):
     """The k nearest points of every query, exactly.
 
     Args:
         points: (n, d). queries: (m, d). centre: (d,). All float64.
-        blocks, halves: of `blocked`.
+        order: (n,) int64, by distance from the centre. blocks, halves: of `blocked`, in this order.
         starts: (m + 1,) int64: query i differs from the centre in the coordinates ``where[starts[i]:starts[i + 1]]``.
         where: int32. values: by how much, float32.
         kept: how many are looked at again in float64, at least k, at most n.
@@ -57,7 +62,7 @@ def search(points, queries, centre, blocks, halves, starts, where, values, k, ke
         first, last = group * GROUP, min(m, (group + 1) * GROUP)
         _scan_group(blocks.reshape(-1, WIDTH), halves, starts, where, values, first, last, scores, found)
         for query in range(first, last):
-            proven[query] = _settle(points, queries, centre, query, scores, found, squares, indices)
+            proven[query] = _settle(points, queries, centre, order, query, scores, found, squares, indices)
             if not proven[query]:
                 squares[query], indices[query] = np.inf, -1
                 for p in range(len(points)):
@@ -67,15 +72,36 @@ def search(points, queries, centre, blocks, halves, starts, where, values, k, ke
 
 @njit(**_FAST)
 def _scan_group(rows, halves, starts, where, values, first, last, scores, found):
-    """The ``kept`` points of least score for queries first to last, up to rounding: sorted scores, and indices.
+    """The ``kept`` points of least score for queries first to last, up to rounding: sorted scores, and places in the order.
 
-    A score is half the squared distance, less half the query's own square around the centre. All is in one function, since each
-    call, and each view, costs as much as many points.
+    A score is half the squared distance, less half the query's own square around the centre: for a point at a distance r from
+    the centre, at least ``r^2 / 2 - r |q|``, which grows with r from ``|q|`` on. All is in one function, since each call, and
+    each view, costs as much as many points.
     """
     row, kept = np.zeros(WIDTH, np.float32), scores.shape[1]
     d = len(rows) // len(halves)
+    going, left = np.arange(first, last), last - first
+    lengths = np.zeros(left, np.float32)
+    for query in range(first, last):
+        for at in range(starts[query], starts[query + 1]):
+            lengths[query - first] += values[at] * values[at]
+        lengths[query - first] = np.sqrt(lengths[query - first])
     for b in range(len(halves)):
-        for query in range(first, last):
+        half, radius = halves[b, 0], np.sqrt(2 * halves[b, 0])
+        still = 0
+        for place in range(left):
+            query = going[place]
+            length = lengths[query - first]
+            bound = half - radius * length - ROUNDED * (half + radius * length)
+            if radius > length and bound > scores[query, kept - 1]:
+                continue
+            going[still] = query
+            still += 1
+        left = still
+        if left == 0:
+            break
+        for place in range(left):
+            query = going[place]
             for i in range(WIDTH):
                 row[i] = halves[b, i]
             at, end = starts[query], starts[query + 1]
@@ -108,7 +134,7 @@ def _scan_group(rows, halves, starts, where, values, first, last, scores, found)
 
 
 @njit(**_OPTIONS)
-def _settle(points, queries, centre, query, scores, found, squares, indices):
+def _settle(points, queries, centre, order, query, scores, found, squares, indices):
     """Order what was found by differences in float64; returns whether nothing can have been missed.
 
     With ``c`` the centre, a point p that was not kept has a score of at least the largest kept one, t, up to what float32
@@ -118,8 +144,8 @@ def _settle(points, queries, centre, query, scores, found, squares, indices):
     """
     d, last = queries.shape[1], found.shape[1] - 1
     for at in range(last + 1):
-        p = found[query, at]
-        if p >= 0:
+        if found[query, at] >= 0:
+            p = order[found[query, at]]
             _insert(squares, indices, query, _square(points, queries, p, query), p)
     if last + 1 == len(points):
         return found[query, last] >= 0  # all are known

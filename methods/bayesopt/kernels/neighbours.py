@@ -18,7 +18,8 @@ class Index:
     def __init__(self, points: np.ndarray, centre: np.ndarray):
         self.points = np.ascontiguousarray(points, dtype=np.float64)
         self.centre = np.ascontiguousarray(centre, dtype=np.float64)
-        self._blocks, self._halves = cpu.blocked(self.points, self.centre)
+        self._order = np.argsort(((self.points - self.centre) ** 2).sum(axis=1), kind="stable")
+        self._blocks, self._halves = cpu.blocked(self.points, self.centre, self._order)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k nearest points of every query (m, d), or all points where they are fewer.
@@ -33,7 +34,7 @@ class Index:
         starts = np.searchsorted(row, np.arange(len(queries) + 1))
         kept = min(k + SPARE, len(self.points))
         squares, indices, _ = cpu.search(
-            self.points, queries, self.centre, self._blocks, self._halves,
+            self.points, queries, self.centre, self._order, self._blocks, self._halves,
             starts, where.astype(np.int32), offsets[row, where], k, kept,
         )  # fmt: skip
         return squares, indices
