@@ -1,5 +1,6 @@
 """Devices: what this machine is, what it can reach at most, and how a clock is read on it honestly."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -129,9 +130,15 @@ class Contention:
 
     @staticmethod
     def _read() -> tuple[float, float, float]:
-        total, own = psutil.cpu_times(), psutil.Process().cpu_times()
+        total, process = psutil.cpu_times(), psutil.Process()
         busy = sum(total) - total.idle - getattr(total, "iowait", 0.0) - getattr(total, "guest", 0.0)
-        return time.monotonic(), busy, own.user + own.system + own.children_user + own.children_system
+        own = process.cpu_times()
+        mine = own.user + own.system + own.children_user + own.children_system
+        for child in process.children(recursive=True):  # alive; an isolated adapter is one
+            with contextlib.suppress(psutil.NoSuchProcess):
+                of_child = child.cpu_times()
+                mine += of_child.user + of_child.system
+        return time.monotonic(), busy, mine
 
 
 def control_kernel(device: str):
