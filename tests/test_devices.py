@@ -16,15 +16,15 @@ def machine(monkeypatch):
     """Two cores; what is set here has passed, in seconds, when the share is asked for."""
     state = types.SimpleNamespace(clock=0.0, busy=0.0, mine=0.0, ended=0.0, living=[])
 
-    def process(user, ended=0.0):
+    def process(user, ended=0.0, living=()):
         times = types.SimpleNamespace(user=user, system=0.0, children_user=ended, children_system=0.0)
-        living = [process(one) for one in state.living] if user is state.mine else []
-        return types.SimpleNamespace(cpu_times=lambda: times, children=lambda recursive: living)
+        children = [process(one) for one in living]
+        return types.SimpleNamespace(cpu_times=lambda: times, children=lambda recursive: children)
 
     monkeypatch.setattr(devices.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(devices.time, "monotonic", lambda: state.clock)
     monkeypatch.setattr(devices.psutil, "cpu_times", lambda: Times(state.busy, 2 * state.clock - state.busy, 0.0))
-    monkeypatch.setattr(devices.psutil, "Process", lambda: process(state.mine, state.ended))
+    monkeypatch.setattr(devices.psutil, "Process", lambda: process(state.mine, state.ended, state.living))
     return state
 
 
