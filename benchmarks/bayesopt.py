@@ -70,7 +70,7 @@ class Optimize(Sweep):
             evaluations=(200, 1000),
             seeds=SEEDS,
         ),
-        Grid("bbob", function=tuple(range(1, 25)), dimension=(20,), batch=(50,), evaluations=(1000,), seeds=SEEDS[:3]),
+        Grid("bbob", function=tuple(range(1, 25)), dimension=(20,), batch=(50,), evaluations=(300,), seeds=SEEDS[:3]),
         Grid("hyperparameters", model=("svm", "weighted_svm", "lasso"), seeds=SEEDS[:5]),
         Grid("lunar_lander", seeds=SEEDS[:5]),
         Grid("bipedal_walker", seeds=SEEDS[:5]),
