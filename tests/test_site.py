@@ -376,6 +376,13 @@ def test_the_machine_s_limit_is_drawn_where_it_is_near_and_told_where_it_is_not(
         assert "machine's limit" in record.text
 
 
+def test_rows_that_differ_in_a_number_stand_in_its_order():
+    names = ["f 2, d 10", "f 2, d 9", "f", "f 10, d 0.1", "f 10, d 0.05", "2 f", "", "f ²"]
+    assert sorted(names, key=contests.natural) == [
+        "", "2 f", "f", "f 2, d 9", "f 2, d 10", "f 10, d 0.05", "f 10, d 0.1", "f ²",
+    ]  # fmt: skip
+
+
 def test_machines_have_their_own_names_in_the_navigation_even_where_their_titles_are_alike(tmp_path):
     names = ("amd-epyc-2c-24g-aaaaaa", "amd-epyc-2c-24g-bbbbbb", "amd-epyc-4c-24g-cccccc")
     site = made(tmp_path, [site_records.record(0.01, 0.02, machine=name) for name in names])

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 import statistics
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -542,7 +543,7 @@ def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequen
         sizes_known = [report.size_of(detail.record, size_axis) for detail in row]
         size_of[key[:2]] = min([*sizes_known, size_of.get(key[:2], math.inf)])
         winners.setdefault(key[:2], set()).update(detail.kind for detail in row)
-    ordered = sorted(cells, key=lambda key: (size_of[key[:2]], key[0], str(key[1]), key[2], str(key[3])))
+    ordered = sorted(cells, key=lambda key: (size_of[key[:2]], *map(natural, map(str, key))))
     families = collections.Counter(key[:2] for key in ordered)
     rows, told = [], set()
     for key in ordered:
@@ -568,6 +569,12 @@ def _win_map(axis: str, size_axis: str, details: Sequence[Detail], lines: Sequen
         )
         told.add(key[:2])
     return tuple(f"{v:,}" if isinstance(v, int) else str(v) for v in columns), tuple(rows)
+
+
+def natural(text: str) -> list[str | float]:
+    """By which "function 2" comes before "function 10": text and numbers in turns."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _column(record: Record, axis: str) -> int | float | str:
