@@ -132,12 +132,11 @@ class Contention:
     def _read() -> tuple[float, float, float]:
         total, process = psutil.cpu_times(), psutil.Process()
         busy = sum(total) - total.idle - getattr(total, "iowait", 0.0) - getattr(total, "guest", 0.0)
-        own = process.cpu_times()
-        mine = own.user + own.system + own.children_user + own.children_system
-        for child in process.children(recursive=True):  # alive; an isolated adapter is one
+        mine = 0.0
+        for one in (process, *process.children(recursive=True)):  # alive; an isolated adapter is one
             with contextlib.suppress(psutil.NoSuchProcess):
-                of_child = child.cpu_times()
-                mine += of_child.user + of_child.system
+                times = one.cpu_times()
+                mine += times.user + times.system + times.children_user + times.children_system
         return time.monotonic(), busy, mine
 
 
