@@ -121,6 +121,28 @@ def test_order_and_motion_of_the_points_change_nothing():
     assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 
+def test_features_of_distances_are_those_of_the_cloud_in_any_order():
+    """A kernel around one of the points would give each order features of its own, and matchings of unlike features."""
+    problem = blobs(points=200, metric="euclidean")
+    order = torch.from_numpy(np.random.default_rng(0).permutation(200))
+    one = features(problem.x, problem.x_weights, "euclidean")
+    other = features(problem.x[order], problem.x_weights, "euclidean")
+    distances = [
+        scipy.spatial.distance.cdist(points, points)
+        for points in (one.points[np.argsort(one.index)], other.points[np.argsort(order.numpy()[other.index])])
+    ]
+    assert distances[0] == pytest.approx(distances[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_features_alone_match_many_points_by_their_distance(monkeypatch, seed):
+    monkeypatch.setattr(lifted_gw, "DENSE", 0)
+    problem = blobs(points=3000, metric="euclidean", seed=seed)
+    judged = problem.judge(solve(problem))
+    assert judged["excess_loss"] <= 0.01
+    assert judged["marginal_violation"] <= 1e-9
+
+
 def test_a_seed_answers_the_same_twice():
     problem = blobs(points=300)
     one, other = solve(problem, seed=3), solve(problem, seed=3)
