@@ -116,8 +116,8 @@ def cheapest_vertex(
         short = values < u[:, None] - tolerance
         if not short.any():
             break
-        new = np.repeat(np.arange(n), short.sum(axis=1)) * m + columns[short]
-        new = np.setdiff1d(new, pairs)
+        new = np.sort(np.repeat(np.arange(n), short.sum(axis=1)) * m + columns[short])
+        new = new[pairs[np.searchsorted(pairs, new).clip(max=len(pairs) - 1)] != new]
         if not len(new):
             break
         order = np.argsort(np.concatenate([pairs, new]), kind="stable")
