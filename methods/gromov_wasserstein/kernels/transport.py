@@ -55,7 +55,7 @@ class FactoredCosts:
         return FactoredCosts(self.right, self.left)
 
     def at(self, rows, columns):
-        return -np.einsum("kd,kd->k", self.left[rows], self.right[columns])
+        return _products_at(self.left, self.right, rows, columns)
 
 
 class DenseCosts:
@@ -108,10 +108,8 @@ def cheapest_vertex(
     for rounds in itertools.count(1):  # noqa: B007 - told below
         row, column = pairs // m, pairs % m
         starts = np.searchsorted(row, np.arange(n + 1))
-        by_column = np.argsort(column, kind="stable")
-        column_starts = np.searchsorted(column[by_column], np.arange(m + 1))
         u = _feasible(starts, column, edge_costs, flow, supply, demand, v, tolerance)
-        _augment(starts, row, column, edge_costs, column_starts, by_column, flow, supply, demand, u, v)
+        _augment(starts, row, column, edge_costs, flow, supply, demand, u, v)
         columns, values = costs.cheapest(v, ADDED)
         short = values < u[:, None] - tolerance
         if not short.any():
@@ -156,6 +154,19 @@ def sorted_vertex(x_means: np.ndarray, y_means: np.ndarray, a: np.ndarray, b: np
     x_order, y_order = np.argsort(x_means, kind="stable"), np.argsort(y_means, kind="stable")
     rows, columns, mass = north_west(a[x_order], b[y_order])
     return x_order[rows], y_order[columns], mass
+
+
+@njit(parallel=True, cache=True)
+def _products_at(left, right, rows, columns):
+    """``-left_i . right_j`` of single pairs, without a copy of the points of each."""
+    out = np.empty(len(rows))
+    for k in prange(len(rows)):
+        i, j = rows[k], columns[k]
+        total = 0.0
+        for d in range(left.shape[1]):
+            total += left[i, d] * right[j, d]
+        out[k] = -total
+    return out
 
 
 @njit(cache=True)
@@ -210,9 +221,21 @@ def _pop(heap, keys, size):
 
 
 @njit(cache=True)
-def _augment(starts, row, column, costs, column_starts, by_column, flow, supply, demand, u, v):
+def _unchain(first, following, j, pair):
+    """Take a pair out of the chain of column j."""
+    if first[j] == pair:
+        first[j] = following[pair]
+        return
+    e = first[j]
+    while following[e] != pair:
+        e = following[e]
+    following[e] = following[pair]
+
+
+@njit(cache=True)
+def _augment(starts, row, column, costs, flow, supply, demand, u, v):
     """Send every row's supply along shortest paths of reduced costs; changes flow, supply, demand, u and v."""
-    n, m = len(starts) - 1, len(column_starts) - 1
+    n, m = len(supply), len(demand)
     least = 1e-15 * max(supply.max(), demand.max())
     # Tight pairs first: no path is shorter.
     for i in range(n):
@@ -223,6 +246,11 @@ def _augment(starts, row, column, costs, column_starts, by_column, flow, supply,
                 flow[e] += sent
                 supply[i] -= sent
                 demand[j] -= sent
+    # Pairs with flow, a chain for each column: of a column's pairs, few have any.
+    first, following = np.full(m, -1), np.full(len(column), -1)
+    for e in range(len(column)):
+        if flow[e] > 0:
+            first[column[e]], following[e] = e, first[column[e]]
     distance = np.full(m, np.inf)
     by = np.empty(m, np.int64)  # the pair by which a column was reached
     done = np.zeros(m, np.bool_)
@@ -268,12 +296,13 @@ def _augment(starts, row, column, costs, column_starts, by_column, flow, supply,
                 if demand[j] > least:
                     last = j
                     break
-                for k in range(column_starts[j], column_starts[j + 1]):
-                    e = by_column[k]
-                    if flow[e] > 0 and row_distance[row[e]] == np.inf:
+                e = first[j]
+                while e >= 0:
+                    if row_distance[row[e]] == np.inf:
                         reached_by[row[e]], row_distance[row[e]] = e, here
                         rows[rows_count] = row[e]
                         rows_count += 1
+                    e = following[e]
             if last >= 0:
                 for k in range(rows_count):
                     u[rows[k]] += here - row_distance[rows[k]]
@@ -291,12 +320,17 @@ def _augment(starts, row, column, costs, column_starts, by_column, flow, supply,
                 demand[last] -= sent
                 j = last
                 while True:
-                    flow[by[j]] += sent
-                    i = row[by[j]]
-                    if reached_by[i] < 0:
+                    e = by[j]
+                    if flow[e] == 0:
+                        first[j], following[e] = e, first[j]
+                    flow[e] += sent
+                    back = reached_by[row[e]]
+                    if back < 0:
                         break
-                    flow[reached_by[i]] -= sent
-                    j = column[reached_by[i]]
+                    j = column[back]
+                    flow[back] -= sent
+                    if flow[back] == 0:
+                        _unchain(first, following, j, back)
             for k in range(rows_count):
                 row_distance[rows[k]] = np.inf
             for k in range(seen_count):
