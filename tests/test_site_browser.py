@@ -88,7 +88,7 @@ def read(element) -> str:
     """The text of `element` once it is on the screen: of views and records that are not, a browser lays nothing out."""
     return element.evaluate(
         """async element => {
-            element.scrollIntoView();
+            element.scrollIntoView({ block: "nearest" });
             for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
             return element.innerText;
         }"""
@@ -262,14 +262,14 @@ def test_a_cell_shows_its_figures_and_leads_to_its_record_and_command(site, visi
     tab.keyboard.press("ArrowRight")
     reached = tab.evaluate("document.activeElement.getAttribute('aria-label')")
     assert reached == row.locator(".cell").nth(1).get_attribute("aria-label")
-    card = read(view.locator(".card"))
+    card = view.locator(".card").inner_text()
     assert all(fact in card for fact in reached.split("; "))
     assert re.search(r"time ratio [\d.]+ \[", card)
     cells = view.locator(".cell")
     assert view.locator(".cell[tabindex='-1']").count() == cells.count() - 1  # one stop for the Tab key
     cells.nth(5).hover()
     where = cells.nth(5).get_attribute("aria-label").split("; ")[0]
-    assert read(view.locator(".card .where")) == where
+    assert view.locator(".card .where").inner_text() == where
     cells.nth(5).click()
     tab.wait_for_url("**/records/**")
     record = tab.locator(".record:target")
