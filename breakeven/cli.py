@@ -501,10 +501,10 @@ def gate(base, head, contest, methods, dataset, profile, device, threads, budget
     Both commits are built in environments of their own and measured in alternating processes. Without HEAD, the working tree is
     measured as it is. Exit code 0: passed; 1: a regression; 2: undecided; 3: the harness failed.
     """
-    from breakeven.gate import comparison
+    from breakeven.gate import comparison, measurement, verdicts
     from breakeven.gate import report as writing
 
-    request = comparison.Request(
+    request = measurement.Request(
         base, head, contest, tuple(methods), dataset, profile, device, threads, budget, everything=everything
     )
     files = {file: write for file, write in ((markdown, writing.markdown), (junit, writing.junit)) if file}
@@ -520,7 +520,7 @@ def gate(base, head, contest, methods, dataset, profile, device, threads, budget
     except (Exception, KeyboardInterrupt) as error:  # any other exit code would be taken for an answer
         failure = writing.failure(error)
         writing.print_failure(err, failure)
-        code = comparison.HARNESS_FAILED
+        code = verdicts.HARNESS_FAILED
         for file, text in ((markdown, writing.failed_markdown(failure)), (junit, writing.failed_junit(failure))):
             with contextlib.suppress(OSError):
                 if file:

@@ -11,7 +11,8 @@ import rich.markup
 import rich.table
 
 from breakeven.gate.builds import HarnessFailed
-from breakeven.gate.comparison import (
+from breakeven.gate.decision import FASTER, SAME, UNDECIDED
+from breakeven.gate.verdicts import (
     FAILING,
     FIXED,
     HARNESS_FAILED,
@@ -23,7 +24,6 @@ from breakeven.gate.comparison import (
     CellResult,
     Report,
 )
-from breakeven.gate.decision import FASTER, SAME, UNDECIDED
 
 UNCOMPARED = (NEW, REMOVED, FAILING)
 WORDS = {PASSED: "passed", REGRESSED: "regressed", OPEN: "undecided", HARNESS_FAILED: "the harness failed"}
