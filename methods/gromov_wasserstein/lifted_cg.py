@@ -11,19 +11,16 @@ import scipy.sparse
 import torch
 
 from breakeven.contract import Unsupported, adapter
-from breakeven.methods.gromov_wasserstein.kernels.descent import descend_costs, descend_features
+from breakeven.methods.gromov_wasserstein.kernels.descent import descend_costs, descend_features, normal_potentials
 from breakeven.methods.gromov_wasserstein.kernels.features import DENSE, features_of
-from breakeven.methods.gromov_wasserstein.kernels.sinkhorn import Scaling
 from breakeven.methods.gromov_wasserstein.kernels.transport import sorted_vertex
 from breakeven.problems.gromov_wasserstein import MatchingProblem, Plan
-
-TEMPERATURES = tuple(4.0 * 0.5**k for k in range(8))  # of the potentials from which the first vertex is looked for
 
 
 @adapter(
     title="Conditional gradient, low-dimensional",
     paper="arXiv:1805.09114",
-    derived="the low-dimensional gradient is ours, after the identity of arXiv:2602.06658",
+    derived="the low-dimensional gradient, after the identity of arXiv:2602.06658, and the guess of potentials are ours",
     packages=("numba", "scipy"),
 )
 def solve(problem: MatchingProblem) -> Plan:
@@ -41,11 +38,7 @@ def _of_points(problem: MatchingProblem) -> Plan:
     x, y = features_of(problem)
     row, column, mass = sorted_vertex(x.squares, y.squares, x.weights, y.weights)
     z = (x.points[row] * mass[:, None]).T @ y.points[column]
-    scaling = Scaling(x, y)
-    for epsilon in TEMPERATURES:
-        scaling.set(z, epsilon)
-        scaling.sweep(5)
-    match = descend_features(x, y, z, scaling.potentials())
+    match = descend_features(x, y, z, normal_potentials(x, y, z))
     row, column, mass = match.vertex[:3]
     return Plan(*map(torch.from_numpy, (x.index[row], y.index[column], mass)), match.steps)
 

@@ -127,6 +127,12 @@ def cheapest_vertex(
     return Vertex(pairs[used] // m, pairs[used] % m, mass, v, pairs, rounds)
 
 
+def dual_bound(costs: Costs, a: np.ndarray, b: np.ndarray, potentials: np.ndarray) -> float:
+    """What no plan costs less than, by these duals of the columns: the higher, the better a guess."""
+    _, values = costs.cheapest(potentials, 1)
+    return float(a @ values[:, 0] + b @ potentials)
+
+
 def _candidates(costs: Costs, a: np.ndarray, b: np.ndarray, v: np.ndarray) -> np.ndarray:
     """The cheapest pairs of each row and of each column, and the stairs of a vertex, without which there might be no plan."""
     n, m = costs.shape
